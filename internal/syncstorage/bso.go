@@ -1,0 +1,146 @@
+package syncstorage
+
+import (
+	"fmt"
+
+	"holdfast/internal/fault"
+)
+
+// Bounds of the fields of a BSO, from the protocol.
+const (
+	MaxIDLength   = 64        // characters of a BSO id
+	MaxSortIndex  = 999999999 // and its negative
+	MaxTTL        = 999999999 // seconds
+	MaxIDsInQuery = 100       // ids in one query
+)
+
+// Optional is a value that a client may leave out; JSON null counts as left
+// out.
+type Optional[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Some is a value that is there.
+func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Set: true} }
+
+// BSO is a stored record as a read returns it.
+type BSO struct {
+	ID        string
+	SortIndex Optional[int64]
+	Payload   []byte
+	Modified  Timestamp
+	Expiry    Timestamp // zero: never
+}
+
+// Live reports whether the record is visible at the horizon.
+func (b *BSO) Live(horizon Timestamp) bool { return b.Expiry == 0 || b.Expiry > horizon }
+
+// Update is what a client sends for one record: fields that are not set keep
+// their stored value, or get the protocol's default in a new record.
+type Update struct {
+	ID        string
+	SortIndex Optional[int64]
+	Payload   Optional[[]byte]
+	TTL       Optional[int64] // seconds after the stamp of the write
+}
+
+// ValidID reports whether s can be the id of a BSO: 1 to 64 printable ASCII
+// characters, the space included. "." and ".." are legal ids.
+func ValidID(s string) bool {
+	if s == "" || len(s) > MaxIDLength {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Check says what is out of range in the update, as a client reads it in the
+// failed list of a POST.
+func (u *Update) Check() error {
+	switch {
+	case !ValidID(u.ID):
+		return fault.New(fault.Invalid, "invalid bso: invalid id")
+	case u.SortIndex.Set && (u.SortIndex.Value > MaxSortIndex || u.SortIndex.Value < -MaxSortIndex):
+		return fault.New(fault.Invalid, "invalid bso: invalid sortindex")
+	case u.TTL.Set && (u.TTL.Value < 0 || u.TTL.Value > MaxTTL):
+		return fault.New(fault.Invalid, "invalid bso: invalid ttl")
+	}
+	return nil
+}
+
+// MergeMode is where an update comes from.
+type MergeMode bool
+
+const (
+	// Direct is a PUT or a plain POST: a record of which only the ttl is sent
+	// keeps its modified time.
+	Direct MergeMode = false
+	// FromBatch is the commit of a batch: every record gets the stamp of the
+	// commit.
+	FromBatch MergeMode = true
+)
+
+// Merge is the record after the update at the stamp, and Delta what it does
+// to its collection's counters. old is the stored record or nil; an old record
+// that has expired by the stamp counts as absent, though its row still counts
+// in the counters until it is overwritten or swept.
+func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
+	delta := Delta{Records: 1}
+	if old != nil {
+		delta = Delta{Bytes: -int64(len(old.Payload))}
+	}
+	b := BSO{ID: u.ID, Modified: stamp}
+	if old != nil && old.Live(stamp) {
+		b.SortIndex, b.Payload, b.Expiry = old.SortIndex, old.Payload, old.Expiry
+		if mode == Direct && !u.Payload.Set && !u.SortIndex.Set {
+			b.Modified = old.Modified
+		}
+	}
+	if u.SortIndex.Set {
+		b.SortIndex = u.SortIndex
+	}
+	if u.Payload.Set {
+		b.Payload = u.Payload.Value
+	}
+	if u.TTL.Set {
+		b.Expiry = ExpiresAt(stamp, u.TTL.Value)
+	}
+	delta.Bytes += int64(len(b.Payload))
+	return b, delta
+}
+
+// Stage is the staged record after a later append of the same batch names the
+// same id: what the later one sets wins, the rest stays.
+func Stage(old *Update, u Update) Update {
+	if old == nil {
+		return u
+	}
+	if !u.SortIndex.Set {
+		u.SortIndex = old.SortIndex
+	}
+	if !u.Payload.Set {
+		u.Payload = old.Payload
+	}
+	if !u.TTL.Set {
+		u.TTL = old.TTL
+	}
+	return u
+}
+
+// Delta is a change of a collection's counters.
+type Delta struct {
+	Records int64
+	Bytes   int64 // of payloads
+}
+
+// Add sums two changes.
+func (d Delta) Add(e Delta) Delta {
+	return Delta{d.Records + e.Records, d.Bytes + e.Bytes}
+}
+
+func (d Delta) String() string { return fmt.Sprintf("%+d records, %+d bytes", d.Records, d.Bytes) }

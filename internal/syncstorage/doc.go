@@ -1,0 +1,22 @@
+// Package syncstorage is the Firefox Sync 1.5 storage room.
+//
+// A user's browser keeps its bookmarks, passwords, history and tabs as
+// encrypted records (Basic Storage Objects, BSOs) in named collections. The
+// protocol is the SyncStorage API 1.5 of Mozilla's services documentation;
+// where its text and its clients differ, the room does what clients rely on.
+//
+// The room promises, on every backend:
+//
+//   - conditional: X-If-Modified-Since and X-If-Unmodified-Since are judged
+//     under the same lock as the write they guard;
+//   - counted: the records and bytes of every collection are kept by delta in
+//     the transaction of the write, so a quota is exact at any moment;
+//   - expiring: a record whose time to live is over is absent everywhere, also
+//     before the sweep has removed it;
+//   - recorded: every write carries a stamp that is greater than every stamp
+//     of its user before, also when the machine's clock steps back.
+//
+// This package holds the types, the rules and the Store interface. Backends
+// are in its folders sqlite and postgres, HTTP is in httpapi, and the contract
+// of a backend is the suite in storetest.
+package syncstorage

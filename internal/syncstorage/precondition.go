@@ -1,0 +1,41 @@
+package syncstorage
+
+import "holdfast/internal/fault"
+
+// Precondition is X-If-Modified-Since or X-If-Unmodified-Since; at most one of
+// them is set. The resource it is held against is the record for requests that
+// address one, the collection for requests that address one (also with ?ids=),
+// and the user otherwise. What is absent or expired was modified at 0.
+type Precondition struct {
+	ModifiedSince   Optional[Timestamp]
+	UnmodifiedSince Optional[Timestamp]
+}
+
+// Check returns nil when a request may proceed on a resource modified at ts,
+// and a *PreconditionError otherwise.
+func (p Precondition) Check(ts Timestamp) error {
+	switch {
+	case p.UnmodifiedSince.Set && ts > p.UnmodifiedSince.Value:
+		return &PreconditionError{Modified: ts}
+	case p.ModifiedSince.Set && ts <= p.ModifiedSince.Value:
+		return &PreconditionError{Modified: ts, NotModified: true}
+	}
+	return nil
+}
+
+// PreconditionError is a precondition that does not hold. The answer must
+// carry Modified in X-Last-Modified.
+type PreconditionError struct {
+	Modified    Timestamp // of the addressed resource
+	NotModified bool      // 304 rather than 412
+}
+
+func (e *PreconditionError) Error() string {
+	if e.NotModified {
+		return "not modified since " + e.Modified.String()
+	}
+	return "modified at " + e.Modified.String()
+}
+
+// FaultCode implements fault.Coder.
+func (e *PreconditionError) FaultCode() fault.Code { return fault.Precondition }

@@ -1,0 +1,98 @@
+package syncstorage
+
+import (
+	"strconv"
+	"time"
+)
+
+// Timestamp is a moment of the protocol: milliseconds since 1970-01-01 UTC,
+// always a multiple of Tick when it is a stamp. It is written on the wire as
+// decimal seconds with exactly two decimals. Zero means "never".
+type Timestamp int64
+
+// Tick is the resolution of a stamp in milliseconds: the two decimals of the
+// wire format.
+const Tick = 10
+
+// MaxTimestamp is the greatest stamp that the wire and every engine can hold
+// (9999-12-31T23:59:59.99Z). Greater values in a request are cut to it.
+const MaxTimestamp Timestamp = 253402300799990
+
+// At floors a moment to a stamp. Moments outside the range are cut to it.
+func At(t time.Time) Timestamp {
+	ms := t.UnixMilli()
+	switch {
+	case ms < 0:
+		return 0
+	case ms > int64(MaxTimestamp):
+		return MaxTimestamp
+	}
+	return Timestamp(ms - ms%Tick)
+}
+
+// Time is the moment in UTC.
+func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
+
+// NextStamp is the stamp of a write at now, when last is the greatest stamp
+// that its user has seen, tombstones included. It is now where the clock
+// allows it, and one tick after last where the clock stands or steps back.
+func NextStamp(now, last Timestamp) Timestamp {
+	return max(now-now%Tick, last+Tick)
+}
+
+// Horizon is the moment by which a reader judges expiry: the clock, but never
+// behind the collection's own last stamp. Without it a record stored with a
+// ttl of 0 would be visible until the clock has caught up with its stamp.
+func Horizon(now, modified Timestamp) Timestamp { return max(now, modified) }
+
+// ExpiresAt is the moment ttl seconds after the stamp.
+func ExpiresAt(stamp Timestamp, ttl int64) Timestamp {
+	return min(stamp+Timestamp(ttl)*1000, MaxTimestamp)
+}
+
+// String is the wire format, such as "1234567890.10".
+func (t Timestamp) String() string { return string(t.Append(nil)) }
+
+// Append appends the wire format.
+func (t Timestamp) Append(b []byte) []byte {
+	b = strconv.AppendInt(b, int64(t)/1000, 10)
+	cs := byte(int64(t) % 1000 / Tick)
+	return append(b, '.', '0'+cs/10, '0'+cs%10)
+}
+
+// ParseTimestamp reads decimal seconds as clients send them in headers and
+// queries: digits with an optional fraction. The fraction is cut, not rounded,
+// to two decimals, and values beyond MaxTimestamp are cut to it. It reads the
+// text itself because 2.01 * 1000 is 2009.99… in floating point.
+func ParseTimestamp(s string) (Timestamp, bool) {
+	whole, frac := s, ""
+	for i := range len(s) {
+		if s[i] == '.' {
+			whole, frac = s[:i], s[i+1:]
+			break
+		}
+	}
+	if whole == "" && frac == "" || len(s) > 64 {
+		return 0, false
+	}
+	var ms Timestamp
+	for i := range len(whole) {
+		d := whole[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		ms = min(ms*10+Timestamp(d)*1000, MaxTimestamp)
+	}
+	unit := Timestamp(100)
+	for i := range len(frac) {
+		d := frac[i] - '0'
+		if d > 9 {
+			return 0, false
+		}
+		if unit >= Tick {
+			ms += Timestamp(d) * unit
+		}
+		unit /= 10
+	}
+	return min(ms, MaxTimestamp), true
+}
