@@ -1,5 +1,7 @@
 package syncstorage
 
+import "holdfast/internal/fault"
+
 // Ids of collections. The standard ones have fixed ids that operators' scripts
 // know; names that clients make up are numbered from FirstCustomID on.
 const (
@@ -80,3 +82,7 @@ func (u Usage) Bytes() int64 {
 	}
 	return n
 }
+
+// ErrTooManyNames is the refusal of a collection name that is new to the
+// server, from a user who has brought in as many as a user may.
+var ErrTooManyNames error = fault.New(fault.Denied, "too many collection names")
