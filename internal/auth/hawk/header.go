@@ -1,0 +1,189 @@
+package hawk
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Longest accepted texts, in bytes. They bound the work that a stranger can ask
+// for; real clients stay far below (a token is the longest, at some 500).
+const (
+	maxHeader = 4096
+	maxID     = 2048
+	maxNonce  = 128
+	maxExt    = 512
+	maxTS     = 12 // digits: until the year 33658
+)
+
+const scheme = "Hawk "
+
+// Header is the content of an Authorization header of the Hawk scheme.
+type Header struct {
+	ID    string // names the key; here a tokenlib token
+	TS    int64  // when the client signed, in seconds since 1970 by its clock
+	Nonce string
+	Hash  string // base64 of the payload hash, "" when the body is not signed
+	Ext   string // opaque to us, signed
+	MAC   string // base64
+}
+
+// String writes the header's value as it is sent. For a Header that came from
+// ParseHeader, or whose fields it would accept, ParseHeader reads it back.
+func (h Header) String() string {
+	b := make([]byte, 0, 160+len(h.ID)+len(h.Ext))
+	b = append(b, scheme...)
+	b = appendField(b, "id", h.ID)
+	b = append(b, ", "...)
+	b = appendField(b, "ts", strconv.FormatInt(h.TS, 10))
+	b = append(b, ", "...)
+	b = appendField(b, "nonce", h.Nonce)
+	if h.Hash != "" {
+		b = append(b, ", "...)
+		b = appendField(b, "hash", h.Hash)
+	}
+	if h.Ext != "" {
+		b = append(b, ", "...)
+		b = appendField(b, "ext", h.Ext)
+	}
+	b = append(b, ", "...)
+	b = appendField(b, "mac", h.MAC)
+	return string(b)
+}
+
+func appendField(b []byte, name, value string) []byte {
+	b = append(b, name...)
+	b = append(b, `="`...)
+	b = append(b, value...)
+	return append(b, '"')
+}
+
+// ParseHeader reads the value of an Authorization header. id, ts, nonce and mac
+// must be there, hash and ext may be; nothing else, nothing twice, nothing
+// empty. The error is ErrMalformed with the reason, which never quotes a value.
+func ParseHeader(value string) (Header, error) {
+	if len(value) > maxHeader {
+		return Header{}, malformed("longer than %d bytes", maxHeader)
+	}
+	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+		return Header{}, malformed("not of the Hawk scheme")
+	}
+	var h Header
+	var seen fields
+	rest := strings.Trim(value[len(scheme):], " \t")
+	for {
+		name, text, after, err := nextField(rest)
+		if err != nil {
+			return Header{}, err
+		}
+		if err := h.set(&seen, name, text); err != nil {
+			return Header{}, err
+		}
+		after = strings.TrimLeft(after, " \t")
+		if after == "" {
+			break
+		}
+		if after[0] != ',' {
+			return Header{}, malformed("no comma after the field %s", name)
+		}
+		rest = strings.TrimLeft(after[1:], " \t")
+	}
+	if seen&required != required {
+		return Header{}, malformed("id, ts, nonce and mac are required")
+	}
+	return h, nil
+}
+
+// nextField cuts `name="text"` from the front of s.
+func nextField(s string) (name, text, rest string, err error) {
+	name, rest, ok := strings.Cut(s, `="`)
+	if !ok {
+		return "", "", "", malformed(`a field is not of the form name="value"`)
+	}
+	text, rest, ok = strings.Cut(rest, `"`)
+	if !ok {
+		return "", "", "", malformed("a quote is not closed")
+	}
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '\\' {
+			return "", "", "", malformed("a value has a byte that is not allowed")
+		}
+	}
+	return name, text, rest, nil
+}
+
+// fields is the set of the fields that were read.
+type fields uint8
+
+const (
+	fieldID fields = 1 << iota
+	fieldTS
+	fieldNonce
+	fieldHash
+	fieldExt
+	fieldMAC
+
+	required = fieldID | fieldTS | fieldNonce | fieldMAC
+)
+
+func (h *Header) set(seen *fields, name, text string) error {
+	var f fields
+	ok := text != ""
+	switch name {
+	case "id":
+		f, h.ID = fieldID, text
+		ok = ok && len(text) <= maxID
+	case "ts":
+		f = fieldTS
+		h.TS, ok = parseTS(text)
+	case "nonce":
+		f, h.Nonce = fieldNonce, text
+		ok = ok && len(text) <= maxNonce
+	case "hash":
+		f, h.Hash = fieldHash, text
+		ok = isDigest(text)
+	case "ext":
+		f, h.Ext = fieldExt, text
+		ok = ok && len(text) <= maxExt
+	case "mac":
+		f, h.MAC = fieldMAC, text
+		ok = isDigest(text)
+	default:
+		return malformed("an unknown field")
+	}
+	if *seen&f != 0 {
+		return malformed("the field %s twice", name)
+	}
+	*seen |= f
+	if !ok {
+		return malformed("the field %s has a bad value", name)
+	}
+	return nil
+}
+
+// parseTS accepts only the form that is written back the same: the MAC is
+// computed over the written form.
+func parseTS(text string) (int64, bool) {
+	if text == "" || len(text) > maxTS || (text[0] == '0' && text != "0") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	return int64(n), err == nil
+}
+
+var digestEncoding = base64.StdEncoding.Strict()
+
+// isDigest reports whether text is the base64 of 32 bytes.
+func isDigest(text string) bool {
+	var sum [33]byte // DecodedLen of 44
+	if len(text) != 44 {
+		return false
+	}
+	n, err := digestEncoding.Decode(sum[:], []byte(text))
+	return err == nil && n == 32
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
