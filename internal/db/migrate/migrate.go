@@ -1,0 +1,100 @@
+// Package migrate says which schema changes a room still needs.
+//
+// A room keeps its changes for one engine in a folder of files named
+// NNNN_name.sql, embedded in the binary, forward only. The engine's package
+// (sqlitedb, pgdb) applies them under a lock and records each in the ledger
+// table schema_migrations, which names the room, so that rooms may share a
+// database. The binary must run on the schema before and after each change:
+// servers of two releases may stand on one database while it is upgraded.
+package migrate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Migration is one schema change.
+type Migration struct {
+	Version  int    // 1, 2, 3 … without a gap
+	Name     string // what it does, from the file's name
+	SQL      string
+	Checksum string // SHA-256 of SQL, hex
+}
+
+// Applied is a line of the ledger.
+type Applied struct {
+	Version  int
+	Name     string
+	Checksum string
+}
+
+// Set is all the changes of one room for one engine, in order.
+type Set struct {
+	Room       string
+	Migrations []Migration
+}
+
+var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
+
+// Load reads the changes of a room from a folder. It fails on a file that is
+// not named like a change and on a gap or repeat in the numbers: both are
+// mistakes of the build, which a test finds.
+func Load(room string, fsys fs.FS, dir string) (Set, error) {
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return Set{}, fmt.Errorf("migrations of %s: %w", room, err)
+	}
+	set := Set{Room: room}
+	for _, e := range entries {
+		m := filename.FindStringSubmatch(e.Name())
+		if m == nil {
+			return Set{}, fmt.Errorf("migrations of %s: %q is not named NNNN_name.sql", room, e.Name())
+		}
+		text, err := fs.ReadFile(fsys, path.Join(dir, e.Name()))
+		if err != nil {
+			return Set{}, fmt.Errorf("migrations of %s: %w", room, err)
+		}
+		version, _ := strconv.Atoi(m[1])
+		sum := sha256.Sum256(text)
+		set.Migrations = append(set.Migrations, Migration{version, m[2], string(text), hex.EncodeToString(sum[:])})
+	}
+	slices.SortFunc(set.Migrations, func(a, b Migration) int { return a.Version - b.Version })
+	for i, m := range set.Migrations {
+		if m.Version != i+1 {
+			return Set{}, fmt.Errorf("migrations of %s: %04d_%s stands where %04d is due", room, m.Version, m.Name, i+1)
+		}
+	}
+	return set, nil
+}
+
+// Pending returns the changes that the ledger does not have yet. Lines of the
+// ledger that are newer than the binary are fine: a newer release was here
+// first. A line that differs from the binary's change of the same number is
+// an error, because nobody knows then what the schema is.
+func (s Set) Pending(ledger []Applied) ([]Migration, error) {
+	have := make(map[int]Applied, len(ledger))
+	for _, a := range ledger {
+		have[a.Version] = a
+	}
+	var pending []Migration
+	for _, m := range s.Migrations {
+		a, ok := have[m.Version]
+		switch {
+		case !ok:
+			pending = append(pending, m)
+		case a.Checksum != m.Checksum:
+			return nil, fmt.Errorf("%s: migration %04d_%s was applied with another text (%.12s…, this binary has %.12s…); run the release that applied it",
+				s.Room, m.Version, m.Name, a.Checksum, m.Checksum)
+		case len(pending) > 0:
+			return nil, fmt.Errorf("%s: migration %04d_%s was applied but %04d_%s was not; the ledger was edited or restored in part",
+				s.Room, m.Version, m.Name, pending[0].Version, pending[0].Name)
+		}
+	}
+	return pending, nil
+}

@@ -1,0 +1,74 @@
+package migrate_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"holdfast/internal/db/migrate"
+)
+
+func files(names ...string) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for _, n := range names {
+		fsys["m/"+n] = &fstest.MapFile{Data: []byte("-- " + n)}
+	}
+	return fsys
+}
+
+func TestLoadRefusesMistakes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, want string
+		files      []string
+	}{
+		{"a gap", "0003_c stands where 0002 is due", []string{"0001_a.sql", "0003_c.sql"}},
+		{"a repeat", "0001_b stands where 0002 is due", []string{"0001_a.sql", "0001_b.sql"}},
+		{"a stray file", "is not named", []string{"0001_a.sql", "notes.txt"}},
+		{"upper case", "is not named", []string{"0001_A.sql"}},
+	} {
+		_, err := migrate.Load("room", files(tc.files...), "m")
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
+func TestPending(t *testing.T) {
+	t.Parallel()
+	set, err := migrate.Load("room", files("0001_a.sql", "0002_b.sql", "0003_c.sql"), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := func(v int) migrate.Applied {
+		m := set.Migrations[v-1]
+		return migrate.Applied{Version: m.Version, Name: m.Name, Checksum: m.Checksum}
+	}
+	newer := migrate.Applied{Version: 4, Name: "d", Checksum: "of a later release"}
+	edited := line(2)
+	edited.Checksum = strings.Repeat("0", 64)
+	for _, tc := range []struct {
+		name    string
+		ledger  []migrate.Applied
+		pending int
+		err     string
+	}{
+		{"a new database", nil, 3, ""},
+		{"half way", []migrate.Applied{line(1)}, 2, ""},
+		{"done", []migrate.Applied{line(1), line(2), line(3)}, 0, ""},
+		{"a newer release was here", []migrate.Applied{line(1), line(2), line(3), newer}, 0, ""},
+		{"another text", []migrate.Applied{line(1), edited}, 0, "another text"},
+		{"a hole", []migrate.Applied{line(1), line(3)}, 0, "was not"},
+	} {
+		pending, err := set.Pending(tc.ledger)
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%s: error %v", tc.name, err)
+			}
+			continue
+		}
+		if err != nil || len(pending) != tc.pending {
+			t.Errorf("%s: %d pending, error %v", tc.name, len(pending), err)
+		}
+	}
+}
