@@ -1,0 +1,78 @@
+package tokenlib
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Claims is what a token of Firefox Sync says. Only UID, Expires and Salt must
+// be there.
+type Claims struct {
+	UID            int64  // the storage user, above 0
+	FxAUID         string // the account at the accounts server
+	FxAKID         string // which of the account's keys: "keys_changed_at-client_state"
+	Node           string // URL of the storage node the client was sent to
+	Expires        time.Time
+	HashedFxAUID   string // for metrics
+	HashedDeviceID string // for metrics
+	Salt           string // makes two tokens of one second differ
+	Origin         string // which tokenserver made the token; "python" when it does not say
+}
+
+// wire is the JSON of Claims, in the order in which the Rust tokenserver writes it.
+type wire struct {
+	Node           string  `json:"node"`
+	FxAKID         string  `json:"fxa_kid"`
+	FxAUID         string  `json:"fxa_uid"`
+	HashedDeviceID string  `json:"hashed_device_id"`
+	HashedFxAUID   string  `json:"hashed_fxa_uid"`
+	Expires        float64 `json:"expires"` // Python writes fractions; whole numbers are written as integers
+	UID            int64   `json:"uid"`
+	Origin         string  `json:"tokenserver_origin,omitempty"`
+	Salt           string  `json:"salt"`
+}
+
+// maxExpires keeps the conversion from float exact, and far from overflow.
+const maxExpires = 1 << 53
+
+func (c Claims) encode() ([]byte, error) {
+	w := wire{
+		Node: c.Node, FxAKID: c.FxAKID, FxAUID: c.FxAUID,
+		HashedDeviceID: c.HashedDeviceID, HashedFxAUID: c.HashedFxAUID,
+		Expires: float64(c.Expires.Unix()), UID: c.UID, Origin: c.Origin, Salt: c.Salt,
+	}
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(w)
+}
+
+func decodeClaims(payload []byte) (Claims, error) {
+	w := wire{Origin: "python"}
+	if err := json.Unmarshal(payload, &w); err != nil {
+		return Claims{}, fmt.Errorf("%w: the claims are not JSON of the known types", ErrMalformed)
+	}
+	if err := w.check(); err != nil {
+		return Claims{}, err
+	}
+	return Claims{
+		UID: w.UID, FxAUID: w.FxAUID, FxAKID: w.FxAKID, Node: w.Node,
+		Expires:      time.Unix(int64(math.Round(w.Expires)), 0),
+		HashedFxAUID: w.HashedFxAUID, HashedDeviceID: w.HashedDeviceID,
+		Salt: w.Salt, Origin: w.Origin,
+	}, nil
+}
+
+func (w *wire) check() error {
+	switch {
+	case w.UID <= 0:
+		return fmt.Errorf("%w: no uid", ErrMalformed)
+	case w.Expires <= 0 || w.Expires > maxExpires:
+		return fmt.Errorf("%w: no expiry", ErrMalformed)
+	case w.Salt == "":
+		return fmt.Errorf("%w: no salt", ErrMalformed)
+	}
+	return nil
+}
