@@ -1,0 +1,31 @@
+package sqlitedb
+
+import (
+	"errors"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/fault"
+)
+
+// classify codes an error of the engine by its result code. Errors that carry
+// a code already, which a room's step returned, pass.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded fault.Coder
+	if errors.As(err, &coded) {
+		return err
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultFull:
+		return fault.Wrap(fault.Unavailable, "the disk is full", err)
+	case sqlite.ResultBusy, sqlite.ResultLocked:
+		return fault.Wrap(fault.Unavailable, "another process holds the database", err)
+	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm,
+		sqlite.ResultNoMem, sqlite.ResultInterrupt, sqlite.ResultAuth:
+		return fault.Wrap(fault.Unavailable, "the database file cannot be used", err)
+	}
+	return fault.Wrap(fault.Internal, "internal error", err)
+}

@@ -1,0 +1,132 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/fault"
+)
+
+// Options say how to open a file.
+type Options struct {
+	// Path of the file. It is created, readable by its owner only, in a
+	// folder that exists.
+	Path string
+
+	// Readers is the greatest number of reads at once; 0 means 64. Connections
+	// are opened when they are first needed.
+	Readers int
+
+	// Observe, when not nil, is told of every step: its name, how long it
+	// took, waiting for the group included, and its error.
+	Observe func(step string, d time.Duration, err error)
+
+	// Fault, when not nil, is asked at every point of a write where the
+	// engine can fail: "begin", "step NAME" after the step's statements, and
+	// "commit". An error it returns is treated as the engine's. It is for
+	// tests.
+	Fault func(point string) error
+}
+
+// DB is an open file. It is safe for concurrent use.
+type DB struct {
+	opts    Options
+	queue   chan *step
+	closing chan struct{}
+	once    sync.Once
+	stopped chan struct{} // closed when the writer has ended
+	readers readers
+}
+
+// Open opens the file and its writer.
+func Open(_ context.Context, opts Options) (*DB, error) {
+	if opts.Readers <= 0 {
+		opts.Readers = 64
+	}
+	f, err := os.OpenFile(opts.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "cannot open the database file", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "cannot open the database file", err)
+	}
+	conn, err := openConn(opts.Path, sqlite.OpenReadWrite)
+	if err != nil {
+		return nil, classify(fmt.Errorf("open %s: %w", filepath.Base(opts.Path), err))
+	}
+	db := &DB{
+		opts:    opts,
+		queue:   make(chan *step, maxGroup),
+		closing: make(chan struct{}),
+		stopped: make(chan struct{}),
+		readers: readers{path: opts.Path, free: make(chan struct{}, opts.Readers)},
+	}
+	go (&writer{db: db, conn: conn}).run()
+	return db, nil
+}
+
+// openConn opens a connection with the pragmas that every one needs.
+func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
+	conn, err := sqlite.OpenConn(path, mode|sqlite.OpenNoMutex)
+	if err != nil {
+		return nil, err
+	}
+	// Another process (a command beside the server) may hold the lock for the
+	// length of its transaction; a backup may be restoring the WAL.
+	conn.SetBusyTimeout(5 * time.Second)
+	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`, `cache_size = -4096`}
+	if mode&sqlite.OpenReadWrite != 0 {
+		pragmas = append(pragmas,
+			`journal_mode = WAL`, `synchronous = FULL`, `wal_autocheckpoint = 4000`, `journal_size_limit = 67108864`)
+	}
+	for _, p := range pragmas {
+		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+p, nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+// Close lets the writes that were accepted finish, then closes the file. Reads
+// that are under way keep their connection until they end.
+func (db *DB) Close() error {
+	db.once.Do(func() { close(db.closing) })
+	<-db.stopped
+	return db.readers.close()
+}
+
+func (db *DB) observe(name string, start time.Time, err error) {
+	if db.opts.Observe != nil {
+		db.opts.Observe(name, time.Since(start), err)
+	}
+}
+
+// errClosed answers whoever comes after Close.
+var errClosed = fault.New(fault.Unavailable, "the database is closed")
+
+// Backup writes a consistent, compact copy to a path that must not exist yet,
+// while reads and writes go on.
+func (db *DB) Backup(ctx context.Context, path string) error {
+	conn, release, err := db.readers.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = sqlitex.ExecuteTransient(conn, `VACUUM INTO ?`, &sqlitex.ExecOptions{Args: []any{path}})
+	if err != nil {
+		return classify(fmt.Errorf("backup: %w", err))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	return errors.Join(os.Chmod(path, 0o600), f.Sync(), f.Close())
+}

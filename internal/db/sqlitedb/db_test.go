@@ -1,0 +1,372 @@
+package sqlitedb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"go.uber.org/goleak"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, opts sqlitedb.Options) *sqlitedb.DB {
+	t.Helper()
+	if opts.Path == "" {
+		opts.Path = filepath.Join(t.TempDir(), "test.db")
+	}
+	db, err := sqlitedb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func write(db *sqlitedb.DB, sql string, args ...any) error {
+	return db.Write(context.Background(), "test", func(c *sqlite.Conn) error {
+		return sqlitex.Execute(c, sql, &sqlitex.ExecOptions{Args: args})
+	})
+}
+
+func count(t *testing.T, db *sqlitedb.DB) (n int64) {
+	t.Helper()
+	err := db.Read(t.Context(), "count", func(c *sqlite.Conn) (err error) {
+		n, err = sqlitex.ResultInt64(c.Prep(`SELECT count(*) FROM t`))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hold occupies the writer until release is called, so that what is written
+// meanwhile becomes one group.
+func hold(t *testing.T, db *sqlitedb.DB) (release func()) {
+	t.Helper()
+	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- db.Write(context.Background(), "hold", func(*sqlite.Conn) error {
+			close(started)
+			<-released
+			return nil
+		})
+	}()
+	<-started
+	return func() { close(released); must(t, <-done) }
+}
+
+func TestStepsOfAGroupAreIndependent(t *testing.T) {
+	t.Parallel()
+	var commits atomic.Int32
+	db := open(t, sqlitedb.Options{Fault: func(point string) error {
+		if point == "commit" {
+			commits.Add(1)
+		}
+		return nil
+	}})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	commits.Store(0)
+
+	boom := errors.New("boom")
+	release := hold(t, db)
+	var wg sync.WaitGroup
+	errs := make([]error, 30)
+	for i := range errs {
+		wg.Go(func() {
+			errs[i] = db.Write(context.Background(), "put", func(c *sqlite.Conn) error {
+				must(t, sqlitex.Execute(c, `INSERT INTO t VALUES (?)`, &sqlitex.ExecOptions{Args: []any{i}}))
+				switch i % 3 {
+				case 1:
+					return boom
+				case 2:
+					panic("a bug in a step")
+				}
+				return nil
+			})
+		})
+	}
+	release()
+	wg.Wait()
+	for i, err := range errs {
+		switch {
+		case i%3 == 0 && err != nil:
+			t.Errorf("step %d: %v", i, err)
+		case i%3 == 1 && !errors.Is(err, boom):
+			t.Errorf("step %d: %v, want boom", i, err)
+		case i%3 == 2 && !fault.Is(err, fault.Internal):
+			t.Errorf("step %d: %v, want internal", i, err)
+		}
+	}
+	if n := count(t, db); n != 10 {
+		t.Errorf("%d rows, want the 10 of the steps that succeeded", n)
+	}
+	if n := commits.Load(); n > 20 {
+		t.Errorf("%d commits for 31 steps: nothing was grouped", n)
+	}
+}
+
+func TestFailedCommitFailsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	var fail atomic.Bool
+	db := open(t, sqlitedb.Options{Fault: func(point string) error {
+		if point == "commit" && fail.Load() {
+			return fault.New(fault.Unavailable, "no commit today")
+		}
+		return nil
+	}})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	fail.Store(true)
+	if err := write(db, `INSERT INTO t VALUES (1)`); !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("acknowledged without a commit: %v", err)
+	}
+	fail.Store(false)
+	must(t, write(db, `INSERT INTO t VALUES (2)`))
+	if n := count(t, db); n != 1 {
+		t.Errorf("%d rows, want only the one after the failure", n)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)`))
+	must(t, write(db, `INSERT INTO t (v) VALUES (zeroblob(10))`))
+	must(t, write(db, `PRAGMA max_page_count = 10`))
+	err := write(db, `INSERT INTO t (v) VALUES (zeroblob(1000000))`)
+	if !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("a full disk is %v", err)
+	}
+	if n := count(t, db); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+	must(t, write(db, `PRAGMA max_page_count = 100000`))
+	must(t, write(db, `INSERT INTO t (v) VALUES (zeroblob(1000000))`))
+}
+
+func TestCancelledBeforeItsTurn(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	release := hold(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- db.Write(ctx, "put", func(c *sqlite.Conn) error {
+			return sqlitex.Execute(c, `INSERT INTO t VALUES (1)`, nil)
+		})
+	}()
+	cancel()
+	release()
+	if err := <-done; !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled step: %v", err)
+	}
+	if n := count(t, db); n != 0 {
+		t.Errorf("the cancelled step wrote %d rows", n)
+	}
+}
+
+func TestReadIsOneSnapshot(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	err := db.Read(t.Context(), "twice", func(c *sqlite.Conn) error {
+		before, err := sqlitex.ResultInt64(c.Prep(`SELECT count(*) FROM t`))
+		must(t, err)
+		must(t, write(db, `INSERT INTO t VALUES (1)`))
+		after, err := sqlitex.ResultInt64(c.Prep(`SELECT count(*) FROM t`))
+		must(t, err)
+		if before != after {
+			t.Errorf("a read saw %d and then %d rows", before, after)
+		}
+		return nil
+	})
+	must(t, err)
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{Readers: 2})
+	_, release1, err := db.Snapshot(t.Context())
+	must(t, err)
+	_, release2, err := db.Snapshot(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a third reader of two: %v", err)
+	}
+	release1()
+	_, release3, err := db.Snapshot(t.Context())
+	must(t, err)
+	release2()
+	release3()
+}
+
+func TestCloseServesWhatItAccepted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
+	must(t, err)
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	var wg sync.WaitGroup
+	var acknowledged atomic.Int64
+	for i := range 200 {
+		wg.Go(func() {
+			switch err := write(db, `INSERT INTO t VALUES (?)`, i); {
+			case err == nil:
+				acknowledged.Add(1)
+			case !fault.Is(err, fault.Unavailable):
+				t.Errorf("while closing: %v", err)
+			}
+		})
+	}
+	must(t, db.Close())
+	wg.Wait()
+	if _, _, err := db.Snapshot(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a read after Close: %v", err)
+	}
+	again := open(t, sqlitedb.Options{Path: path})
+	if n := count(t, again); n != acknowledged.Load() {
+		t.Errorf("%d rows, %d were acknowledged", n, acknowledged.Load())
+	}
+}
+
+func TestTwoProcessesOnOneFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	a, b := open(t, sqlitedb.Options{Path: path}), open(t, sqlitedb.Options{Path: path})
+	must(t, write(a, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	var wg sync.WaitGroup
+	for i := range 40 {
+		for p, db := range []*sqlitedb.DB{a, b} {
+			wg.Go(func() {
+				if err := write(db, `INSERT INTO t VALUES (?)`, 2*i+p); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := count(t, b); n != 80 {
+		t.Errorf("%d rows, want 80", n)
+	}
+}
+
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	must(t, write(db, `INSERT INTO t VALUES (1), (2)`))
+	path := filepath.Join(t.TempDir(), "copy.db")
+	must(t, db.Backup(t.Context(), path))
+	must(t, write(db, `INSERT INTO t VALUES (3)`))
+	if n := count(t, open(t, sqlitedb.Options{Path: path})); n != 2 {
+		t.Errorf("the copy has %d rows, want 2", n)
+	}
+	if err := db.Backup(t.Context(), path); err == nil {
+		t.Error("a backup over an existing file")
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := open(t, sqlitedb.Options{Path: path})
+	fsys := fstest.MapFS{
+		"m/0001_create.sql": {Data: []byte(`CREATE TABLE t (k INTEGER PRIMARY KEY); INSERT INTO t VALUES (1);`)},
+	}
+	load := func() migrate.Set {
+		set, err := migrate.Load("room", fsys, "m")
+		must(t, err)
+		return set
+	}
+	pending, err := db.Pending(t.Context(), load())
+	if err != nil || len(pending) != 1 {
+		t.Fatalf("a new file: %v pending, %v", pending, err)
+	}
+
+	// Two processes at once: one applies, the other finds nothing to do.
+	other := open(t, sqlitedb.Options{Path: path})
+	var total atomic.Int32
+	var wg sync.WaitGroup
+	for _, d := range []*sqlitedb.DB{db, other} {
+		wg.Go(func() {
+			applied, err := d.Migrate(context.Background(), load())
+			if err != nil {
+				t.Error(err)
+			}
+			total.Add(int32(len(applied)))
+		})
+	}
+	wg.Wait()
+	if total.Load() != 1 {
+		t.Errorf("applied %d times", total.Load())
+	}
+
+	// A migration that fails leaves nothing, not even its predecessors of
+	// the same run.
+	fsys["m/0002_more.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO t VALUES (2)`)}
+	fsys["m/0003_broken.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO nowhere VALUES (1)`)}
+	if _, err := db.Migrate(t.Context(), load()); err == nil {
+		t.Error("a broken migration was applied")
+	}
+	if n := count(t, db); n != 1 {
+		t.Errorf("%d rows after a failed migration, want 1", n)
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			db, err := sqlitedb.Open(b.Context(), sqlitedb.Options{Path: filepath.Join(b.TempDir(), "bench.db")})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			if err := write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)`); err != nil {
+				b.Fatal(err)
+			}
+			payload := make([]byte, 400)
+			b.ReportAllocs()
+			b.SetParallelism(callers)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					err := db.Write(context.Background(), "put", func(c *sqlite.Conn) error {
+						stmt := c.Prep(`INSERT INTO t (v) VALUES (?)`)
+						stmt.BindBytes(1, payload)
+						_, err := stmt.Step()
+						return err
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}

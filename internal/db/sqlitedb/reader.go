@@ -1,0 +1,118 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/fault"
+)
+
+// Read runs fn on one snapshot: all its statements see the same state. fn must
+// not write.
+func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
+	start := time.Now()
+	err := db.read(ctx, fn)
+	db.observe(name, start, err)
+	return err
+}
+
+func (db *DB) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
+	conn, release, err := db.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return classify(fn(conn))
+}
+
+// Snapshot hands out a connection with an open read transaction, for an
+// answer that is streamed. It must be released soon: a snapshot keeps the WAL
+// from being checkpointed past it, and readers are limited.
+func (db *DB) Snapshot(ctx context.Context) (conn *sqlite.Conn, release func(), err error) {
+	conn, giveBack, err := db.readers.take(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sqlitex.Execute(conn, `BEGIN`, nil); err != nil {
+		giveBack()
+		return nil, nil, classify(err)
+	}
+	return conn, func() {
+		// Ending a read transaction cannot fail in a way that matters: the
+		// connection is checked when it is handed out again.
+		_ = sqlitex.Execute(conn, `ROLLBACK`, nil)
+		giveBack()
+	}, nil
+}
+
+// readers hands out read-only connections, the last used first, so that few
+// stay warm when there is little to do.
+type readers struct {
+	path string
+	free chan struct{} // a token for each connection that is handed out
+
+	mu     sync.Mutex
+	idle   []*sqlite.Conn
+	closed bool
+}
+
+func (r *readers) take(ctx context.Context) (*sqlite.Conn, func(), error) {
+	select {
+	case r.free <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, fault.Wrap(fault.Unavailable, "no database connection became free in time", ctx.Err())
+	}
+	conn, err := r.pop()
+	if err != nil {
+		<-r.free
+		return nil, nil, err
+	}
+	return conn, func() { r.push(conn) }, nil
+}
+
+func (r *readers) pop() (*sqlite.Conn, error) {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil, errClosed
+	}
+	if n := len(r.idle); n > 0 {
+		conn := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		r.mu.Unlock()
+		return conn, nil
+	}
+	r.mu.Unlock()
+	conn, err := openConn(r.path, sqlite.OpenReadOnly)
+	return conn, classify(err)
+}
+
+func (r *readers) push(conn *sqlite.Conn) {
+	r.mu.Lock()
+	keep := !r.closed && conn.AutocommitEnabled()
+	if keep {
+		r.idle = append(r.idle, conn)
+	}
+	r.mu.Unlock()
+	if !keep {
+		_ = conn.Close()
+	}
+	<-r.free
+}
+
+func (r *readers) close() error {
+	r.mu.Lock()
+	idle := r.idle
+	r.idle, r.closed = nil, true
+	r.mu.Unlock()
+	var errs []error
+	for _, conn := range idle {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
