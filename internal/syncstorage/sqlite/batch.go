@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+// Append implements syncstorage.Store.
+func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
+	err = s.write(ctx, "sync.append", o, w, create, func(st *step) error {
+		if err := w.If.Check(st.found.Modified); err != nil {
+			return err
+		}
+		if create {
+			if err := st.open(0); err != nil {
+				return err
+			}
+			expires := w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())
+			if err := exec(st.c, sqlAddBatch, st.user, st.coll, b, expires); err != nil {
+				return err
+			}
+		}
+		before, err := st.batch(b)
+		if err != nil {
+			return err
+		}
+		after := before
+		for i := range us {
+			d, err := st.stage(b, &us[i])
+			if err != nil {
+				return err
+			}
+			after = after.Add(d)
+		}
+		if err := limits.Check(after); err != nil {
+			return err
+		}
+		if err := exec(st.c, sqlCountBatch, after.Records, after.Bytes, st.user, st.coll, b); err != nil {
+			return err
+		}
+		used, err := st.stagedQuota(b, before, after)
+		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: used}
+		return err
+	})
+	return written, err
+}
+
+// batch reads the totals of an open batch.
+func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
+	totals, found, err := one(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
+		return ss.Delta{Records: s.ColumnInt64(0), Bytes: s.ColumnInt64(1)}
+	}, st.user, st.coll, b, st.w.Now)
+	if err == nil && !found {
+		err = ss.ErrNoBatch
+	}
+	return totals, err
+}
+
+// stage adds one record to the batch, over what an earlier append staged.
+func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
+	size, found, err := one(st.c, sqlStagedSize, scanInt64, st.user, st.coll, b, u.ID)
+	if err != nil {
+		return ss.Delta{}, err
+	}
+	var d ss.Delta
+	if !found {
+		d.Records = 1
+	}
+	if u.Payload.Set {
+		d.Bytes = int64(len(u.Payload.Value)) - size
+	}
+	return d, exec(st.c, sqlStage, st.user, st.coll, b, u.ID, u.SortIndex, u.TTL, u.Payload)
+}
+
+// stagedQuota is quota for an append: what is stored and what is staged must
+// fit together, less what the staged records will replace.
+func (st *step) stagedQuota(b ss.BatchID, before, after ss.Delta) (int64, error) {
+	q := st.w.Quota
+	if q.Limit <= 0 {
+		return 0, nil
+	}
+	stored, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
+	if err != nil {
+		return 0, err
+	}
+	used, grown := stored+after.Bytes, after.Bytes-before.Bytes
+	if q.Exceeded(used-grown, used) {
+		expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+		if err != nil {
+			return 0, err
+		}
+		replaced, _, err := one(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
+		if err != nil {
+			return 0, err
+		}
+		used -= expired + replaced
+	}
+	return used, q.Check(used-grown, used)
+}
+
+// Commit implements syncstorage.Store.
+func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
+	err = s.write(ctx, "sync.commit", o, w, false, func(st *step) error {
+		if err := w.If.Check(st.found.Modified); err != nil {
+			return err
+		}
+		totals, err := st.batch(b)
+		if err != nil {
+			return err
+		}
+		for i := range us {
+			d, err := st.stage(b, &us[i])
+			if err != nil {
+				return err
+			}
+			totals = totals.Add(d)
+		}
+		if err := limits.Check(totals); err != nil {
+			return err
+		}
+		if err := st.drain(b); err != nil {
+			return err
+		}
+		if err := exec(st.c, sqlDeleteBatch, st.user, st.coll, b); err != nil {
+			return err
+		}
+		written, err = st.finish()
+		return err
+	})
+	return written, err
+}
+
+// drain writes every staged record, one at a time: a batch may be much larger
+// than what should be in memory.
+func (st *step) drain(b ss.BatchID) error {
+	var payload []byte
+	return each(st.c, sqlStaged, func(s *sqlite.Stmt) error {
+		u := ss.Update{ID: s.ColumnText(0), SortIndex: optional(s, 1), TTL: optional(s, 2)}
+		if !s.ColumnIsNull(3) {
+			n := s.ColumnLen(3)
+			payload = slices.Grow(payload[:0], n)[:n]
+			s.ColumnBytes(3, payload)
+			u.Payload = ss.Some(payload)
+		}
+		old, bytes, err := st.header(u.ID)
+		if err != nil {
+			return err
+		}
+		return st.put(old, bytes, &u, ss.FromBatch)
+	}, st.user, st.coll, b)
+}

@@ -1,0 +1,75 @@
+-- The tables of Firefox Sync storage. Moments (TIMESTAMP) are milliseconds
+-- since 1970-01-01 UTC; an expiry that is NULL never comes.
+
+CREATE TABLE collections (
+	collection_id INTEGER PRIMARY KEY AUTOINCREMENT,
+	name          VARCHAR(32) NOT NULL UNIQUE
+);
+
+INSERT INTO collections (collection_id, name) VALUES
+	(1, 'clients'), (2, 'crypto'), (3, 'forms'), (4, 'history'), (5, 'keys'),
+	(6, 'meta'), (7, 'bookmarks'), (8, 'prefs'), (9, 'tabs'), (10, 'passwords'),
+	(11, 'addons'), (12, 'addresses'), (13, 'creditcards');
+
+-- The next id is 100.
+UPDATE sqlite_sequence SET seq = 99 WHERE name = 'collections';
+
+-- The row of collection 0 holds the user's last stamp and, in count, how many
+-- new names the user has brought into collections. A row whose modified is 0
+-- is a collection that does not exist yet but has an open batch.
+CREATE TABLE user_collections (
+	user_id       BIGINT    NOT NULL,
+	collection_id INTEGER   NOT NULL,
+	modified      TIMESTAMP NOT NULL,
+	count         BIGINT    NOT NULL DEFAULT 0,
+	total_bytes   BIGINT    NOT NULL DEFAULT 0,
+	PRIMARY KEY (user_id, collection_id)
+) WITHOUT ROWID;
+
+-- The payload stands last: SQLite walks through a large value to reach the
+-- columns behind it.
+CREATE TABLE bsos (
+	user_id       BIGINT    NOT NULL,
+	collection_id INTEGER   NOT NULL,
+	bso_id        TEXT      NOT NULL,
+	sortindex     BIGINT,
+	modified      TIMESTAMP NOT NULL,
+	expiry        TIMESTAMP,
+	payload       BLOB      NOT NULL,
+	PRIMARY KEY (user_id, collection_id, bso_id),
+	FOREIGN KEY (user_id, collection_id) REFERENCES user_collections ON DELETE CASCADE
+);
+
+-- In the order of sort=newest with its tie-break; read backwards for oldest.
+CREATE INDEX bsos_modified_idx ON bsos (user_id, collection_id, modified DESC, bso_id DESC);
+
+-- Expiry leads, so that the sweep finds what is due without walking the users;
+-- the rest lets a user's expired records be subtracted from the counters.
+CREATE INDEX bsos_expiry_idx ON bsos (expiry, user_id, collection_id) WHERE expiry IS NOT NULL;
+
+-- count and total_bytes are what is staged, so that an append costs what it
+-- adds and not what is there.
+CREATE TABLE batches (
+	user_id       BIGINT    NOT NULL,
+	collection_id INTEGER   NOT NULL,
+	batch_id      TEXT      NOT NULL,
+	expiry        TIMESTAMP NOT NULL,
+	count         BIGINT    NOT NULL DEFAULT 0,
+	total_bytes   BIGINT    NOT NULL DEFAULT 0,
+	PRIMARY KEY (user_id, collection_id, batch_id),
+	FOREIGN KEY (user_id, collection_id) REFERENCES user_collections ON DELETE CASCADE
+);
+
+CREATE INDEX batch_expiry_idx ON batches (expiry);
+
+CREATE TABLE batch_bsos (
+	user_id       BIGINT  NOT NULL,
+	collection_id INTEGER NOT NULL,
+	batch_id      TEXT    NOT NULL,
+	batch_bso_id  TEXT    NOT NULL,
+	sortindex     BIGINT,
+	ttl           BIGINT,
+	payload       BLOB,
+	PRIMARY KEY (user_id, collection_id, batch_id, batch_bso_id),
+	FOREIGN KEY (user_id, collection_id, batch_id) REFERENCES batches ON DELETE CASCADE
+);

@@ -1,0 +1,94 @@
+package sqlite
+
+// Parameters are numbered where a statement uses one twice.
+
+const sqlPing = `SELECT 1`
+
+// Names of collections.
+const (
+	sqlCollectionID = `SELECT collection_id FROM collections WHERE name = ?`
+	sqlInsertName   = `INSERT INTO collections (name) VALUES (?)`
+	sqlCountName    = `INSERT INTO user_collections (user_id, collection_id, modified, count) VALUES (?, 0, 0, 1)
+		ON CONFLICT DO UPDATE SET count = count + 1`
+	sqlUserCollection = `SELECT modified, count, total_bytes FROM user_collections WHERE user_id = ? AND collection_id = ?`
+)
+
+// Stamps and counters.
+const (
+	sqlSetUser = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, 0, ?)
+		ON CONFLICT DO UPDATE SET modified = excluded.modified`
+	sqlAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, ?, ?)`
+	sqlSetCollection = `UPDATE user_collections SET modified = ?, count = count + ?, total_bytes = total_bytes + ?
+		WHERE user_id = ? AND collection_id = ?`
+	sqlUsedBytes    = `SELECT coalesce(sum(total_bytes), 0) FROM user_collections WHERE user_id = ? AND collection_id > 0`
+	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)), 0) FROM bsos WHERE expiry <= ? AND user_id = ?`
+)
+
+// Records.
+const (
+	sqlHeader = `SELECT sortindex, modified, expiry, length(payload) FROM bsos
+		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+	sqlUpsert = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, modified, expiry, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET sortindex = excluded.sortindex, modified = excluded.modified,
+			expiry = excluded.expiry, payload = excluded.payload`
+	sqlUpdateHeader = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?
+		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+	sqlDeleteBSO        = `DELETE FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+	sqlDeleteCollection = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = ?`
+	sqlDeleteUserData   = `DELETE FROM user_collections WHERE user_id = ? AND collection_id > 0`
+	sqlDeleteUser       = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND count = 0`
+	sqlForgetStamp      = `UPDATE user_collections SET modified = 0 WHERE user_id = ? AND collection_id = 0`
+)
+
+// Batches.
+const (
+	sqlAddBatch = `INSERT INTO batches (user_id, collection_id, batch_id, expiry) VALUES (?, ?, ?, ?)`
+	sqlBatch    = `SELECT count, total_bytes FROM batches
+		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND expiry > ?`
+	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
+	sqlStagedSize = `SELECT coalesce(length(payload), 0) FROM batch_bsos
+		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
+	sqlStage = `INSERT INTO batch_bsos (user_id, collection_id, batch_id, batch_bso_id, sortindex, ttl, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET sortindex = coalesce(excluded.sortindex, sortindex),
+			ttl = coalesce(excluded.ttl, ttl), payload = coalesce(excluded.payload, payload)`
+	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
+		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id`
+	sqlDeleteBatch = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
+	// What the staged records will replace, and so does not count beside them.
+	sqlReplacedBytes = `SELECT coalesce(sum(length(b.payload)), 0)
+		FROM batch_bsos s JOIN bsos b ON b.user_id = s.user_id AND b.collection_id = s.collection_id AND b.bso_id = s.batch_bso_id
+		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.payload IS NOT NULL
+			AND (b.expiry IS NULL OR b.expiry > ?)`
+)
+
+// Reads.
+const (
+	sqlCollections = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id)
+		WHERE u.user_id = ? AND u.modified > 0`
+	sqlUsage = `SELECT c.name, u.modified, u.count - coalesce(e.count, 0), u.total_bytes - coalesce(e.bytes, 0)
+		FROM user_collections u LEFT JOIN collections c USING (collection_id)
+		LEFT JOIN (
+			SELECT b.collection_id, count(*) AS count, sum(length(b.payload)) AS bytes
+			FROM bsos b JOIN user_collections v ON v.user_id = b.user_id AND v.collection_id = b.collection_id
+			WHERE b.expiry <= max(?2, (SELECT max(modified) FROM user_collections WHERE user_id = ?1))
+				AND b.user_id = ?1 AND b.expiry <= max(?2, v.modified)
+			GROUP BY b.collection_id
+		) e USING (collection_id)
+		WHERE u.user_id = ?1 AND u.modified > 0`
+	sqlGet = `SELECT b.sortindex, b.modified, b.expiry, b.payload, u.modified
+		FROM bsos b JOIN user_collections u USING (user_id, collection_id)
+		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+)
+
+// The sweep.
+const (
+	sqlExpiredBSOs = `SELECT user_id, collection_id, bso_id, length(payload) FROM bsos
+		WHERE expiry <= ? ORDER BY expiry LIMIT ?`
+	sqlUncount = `UPDATE user_collections SET count = count - ?, total_bytes = total_bytes - ?
+		WHERE user_id = ? AND collection_id = ?`
+	sqlExpiredBatch = `SELECT user_id, collection_id, batch_id FROM batches WHERE expiry <= ? ORDER BY expiry LIMIT 1`
+	sqlUnstage      = `DELETE FROM batch_bsos WHERE rowid IN (SELECT rowid FROM batch_bsos
+		WHERE user_id = ? AND collection_id = ? AND batch_id = ? LIMIT ?)`
+	sqlDeleteHidden = `DELETE FROM user_collections AS u WHERE user_id = ? AND collection_id = ? AND collection_id > 0 AND modified = 0
+		AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.user_id = u.user_id AND b.collection_id = u.collection_id)`
+)

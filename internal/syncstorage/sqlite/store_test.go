@@ -1,0 +1,91 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/sqlite"
+)
+
+func open(t testing.TB) *sqlite.Store {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(t.TempDir(), "syncstorage.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	set, err := sqlite.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return sqlite.New(db)
+}
+
+// TestStatements runs every kind of step once against the schema, so that a
+// statement that does not fit it is found here by its own name.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	o := syncstorage.Owner{UID: 1}
+	w := syncstorage.Write{Collection: "toys", Now: 1000, MaxNames: 10, Quota: syncstorage.Quota{Limit: 10, Enforce: true}}
+	limits := syncstorage.BatchLimits{Records: 10, Bytes: 100}
+	u := syncstorage.Update{ID: "a", Payload: syncstorage.Some([]byte("x"))}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.Put(ctx, o, w, u)
+	must(err)
+	_, err = s.Post(ctx, o, w, []syncstorage.Update{u, {ID: "b"}})
+	must(err)
+	id := syncstorage.BatchID("00000000000000000000000000000001")
+	_, err = s.Append(ctx, o, w, id, true, []syncstorage.Update{u}, limits)
+	must(err)
+	_, err = s.Commit(ctx, o, w, id, []syncstorage.Update{{ID: "c"}}, limits)
+	must(err)
+	u.Payload.Value = []byte("far too long for the quota")
+	if _, err = s.Put(ctx, o, w, u); err != syncstorage.ErrQuota {
+		t.Errorf("over the quota: %v", err)
+	}
+	_, err = s.Get(ctx, o, "toys", "c", syncstorage.Precondition{}, 1000)
+	must(err)
+	for _, sort := range []syncstorage.Sort{syncstorage.Newest, syncstorage.Oldest, syncstorage.ByIndex} {
+		l, err := s.List(ctx, o, &syncstorage.Query{Collection: "toys", Full: true, Sort: sort, Limit: syncstorage.Some(2), IDs: []string{"a", "b", "c"},
+			Newer: syncstorage.Some(syncstorage.Timestamp(1)), Older: syncstorage.Some(syncstorage.Timestamp(9999999))})
+		must(err)
+		if l.Records != 2 || !l.More {
+			t.Errorf("sort %d: %d records, more %v", sort, l.Records, l.More)
+		}
+		l.Close()
+	}
+	_, err = s.DeleteBSO(ctx, o, w, "a")
+	must(err)
+	_, err = s.DeleteBSOs(ctx, o, w, []string{"b"})
+	must(err)
+	usage, err := s.Usage(ctx, o, 2000)
+	must(err)
+	if len(usage.Collections) != 1 || usage.Collections[0].Records != 1 {
+		t.Errorf("usage %+v", usage)
+	}
+	_, err = s.DeleteCollection(ctx, o, w)
+	must(err)
+	_, err = s.Sweep(ctx, 5000, 10)
+	must(err)
+	must(s.DeleteAll(ctx, o, syncstorage.Precondition{}))
+	cs, err := s.Collections(ctx, o)
+	must(err)
+	if cs.Modified != 0 || len(cs.Stamps) != 0 {
+		t.Errorf("after a wipe: %+v", cs)
+	}
+}

@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+// errStopped ends a statement whose reader wants no more rows.
+var errStopped = fault.New(fault.Internal, "the reader stopped")
+
+// Sweep implements syncstorage.Store.
+func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (n int, err error) {
+	err = s.db.Write(ctx, "sync.sweep", func(c *sqlite.Conn) error {
+		if n, err = sweepRecords(c, now, limit); err != nil {
+			return err
+		}
+		for n < limit {
+			swept, err := sweepBatch(c, now, limit-n)
+			if err != nil {
+				return err
+			}
+			if swept == 0 {
+				return nil
+			}
+			n += swept
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
+	type record struct {
+		user, coll int64
+		id         string
+		bytes      int64
+	}
+	var due []record
+	err := each(c, sqlExpiredBSOs, func(r *sqlite.Stmt) error {
+		due = append(due, record{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnText(2), r.ColumnInt64(3)})
+		return nil
+	}, now, limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range due {
+		if err := exec(c, sqlDeleteBSO, r.user, r.coll, r.id); err != nil {
+			return 0, err
+		}
+		if err := exec(c, sqlUncount, 1, r.bytes, r.user, r.coll); err != nil {
+			return 0, err
+		}
+	}
+	return len(due), nil
+}
+
+// sweepBatch removes at most limit rows of one expired batch: its records
+// first, the batch itself once it is empty, and then the collection if it was
+// only there for the batch.
+func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
+	type batch struct {
+		user, coll int64
+		id         string
+	}
+	b, found, err := one(c, sqlExpiredBatch, func(r *sqlite.Stmt) batch {
+		return batch{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnText(2)}
+	}, now)
+	if err != nil || !found {
+		return 0, err
+	}
+	if err := exec(c, sqlUnstage, b.user, b.coll, b.id, limit); err != nil {
+		return 0, err
+	}
+	n := c.Changes()
+	if n == limit {
+		return n, nil
+	}
+	if err := exec(c, sqlDeleteBatch, b.user, b.coll, b.id); err != nil {
+		return 0, err
+	}
+	return n + 1, exec(c, sqlDeleteHidden, b.user, b.coll)
+}

@@ -1,0 +1,245 @@
+package sqlite
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+// step is a write under way: what it found under the lock and what it has
+// changed so far.
+type step struct {
+	c     *sqlite.Conn
+	user  int64
+	w     ss.Write
+	coll  int64 // 0: the collection's name is unknown
+	last  ss.Timestamp
+	found collection
+	stamp ss.Timestamp // of this write
+
+	delta   ss.Delta
+	expired int64 // bytes of expired records that the step replaced or deleted
+}
+
+// collection is a row of user_collections.
+type collection struct {
+	Modified ss.Timestamp // 0: does not exist, or is hidden
+	Count    int64
+	Bytes    int64
+	Row      bool
+}
+
+func scanCollection(s *sqlite.Stmt) collection {
+	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
+}
+
+// write runs fn as one step of the writer. The collection's name is created
+// when create is set; the new name reaches the cache only once it is durable.
+func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, create bool, fn func(*step) error) error {
+	if err := o.CheckUID(); err != nil {
+		return err
+	}
+	coll := s.cached(w.Collection)
+	fresh := coll == 0
+	err := s.db.Write(ctx, name, func(c *sqlite.Conn) (err error) {
+		st := &step{c: c, user: o.UID, w: w, coll: coll}
+		if fresh {
+			if st.coll, err = resolve(c, o.UID, w, create); err != nil {
+				return err
+			}
+			coll = st.coll
+		}
+		user, _, err := one(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
+		if err != nil {
+			return err
+		}
+		if st.found, _, err = one(c, sqlUserCollection, scanCollection, o.UID, st.coll); err != nil {
+			return err
+		}
+		if st.coll == ss.TombstoneID {
+			st.found = collection{} // an unknown name, not the user's own row
+		}
+		st.last = user.Modified
+		st.stamp = ss.NextStamp(w.Now, st.last)
+		return fn(st)
+	})
+	if err == nil && fresh && coll != 0 {
+		s.names.Store(w.Collection, coll)
+	}
+	return err
+}
+
+func (s *Store) cached(name string) int64 {
+	if id, ok := s.names.Load(name); ok {
+		return id.(int64)
+	}
+	return 0
+}
+
+func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
+
+// resolve finds the id of a name, or gives it one.
+func resolve(c *sqlite.Conn, user int64, w ss.Write, create bool) (int64, error) {
+	id, found, err := one(c, sqlCollectionID, scanInt64, w.Collection)
+	if err != nil || found || !create {
+		return id, err
+	}
+	mine, _, err := one(c, sqlUserCollection, scanCollection, user, ss.TombstoneID)
+	if err != nil {
+		return 0, err
+	}
+	if mine.Count >= int64(w.MaxNames) {
+		return 0, ss.ErrTooManyNames
+	}
+	if err := exec(c, sqlInsertName, w.Collection); err != nil {
+		return 0, err
+	}
+	return c.LastInsertRowID(), exec(c, sqlCountName, user)
+}
+
+// open makes sure that the collection has a row, which its records need as
+// their parent.
+func (st *step) open(modified ss.Timestamp) error {
+	if st.found.Row {
+		return nil
+	}
+	return exec(st.c, sqlAddCollection, st.user, st.coll, modified)
+}
+
+// finish moves the stamps, counts what the step changed, and holds it against
+// the quota; its error undoes the step.
+func (st *step) finish() (ss.Written, error) {
+	err := exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
+	if err != nil {
+		return ss.Written{}, err
+	}
+	if err := exec(st.c, sqlSetUser, st.user, st.stamp); err != nil {
+		return ss.Written{}, err
+	}
+	used, err := st.quota()
+	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: used}, err
+}
+
+// quota returns the user's bytes after the step. What has expired and is not
+// swept yet is subtracted only where it decides, because finding it costs.
+func (st *step) quota() (int64, error) {
+	q := st.w.Quota
+	if q.Limit <= 0 {
+		return 0, nil
+	}
+	after, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
+	if err != nil {
+		return 0, err
+	}
+	before := after - st.delta.Bytes
+	if q.Exceeded(before, after) {
+		expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+		if err != nil {
+			return 0, err
+		}
+		before -= expired + st.expired
+		after -= expired
+	}
+	return after, q.Check(before, after)
+}
+
+// header reads a record without its payload, and the payload's length.
+func (st *step) header(id string) (b *ss.BSO, bytes int64, err error) {
+	var found ss.BSO
+	bytes, ok, err := one(st.c, sqlHeader, func(s *sqlite.Stmt) int64 {
+		found = ss.BSO{ID: id, SortIndex: optional(s, 0), Modified: ss.Timestamp(s.ColumnInt64(1)), Expiry: ss.Timestamp(s.ColumnInt64(2))}
+		return s.ColumnInt64(3)
+	}, st.user, st.coll, id)
+	if err != nil || !ok {
+		return nil, 0, err
+	}
+	return &found, bytes, nil
+}
+
+func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
+	if s.ColumnIsNull(col) {
+		return ss.Optional[int64]{}
+	}
+	return ss.Some(s.ColumnInt64(col))
+}
+
+// put merges one record into the collection.
+func (st *step) put(old *ss.BSO, oldBytes int64, u *ss.Update, mode ss.MergeMode) error {
+	b, delta := ss.Merge(old, u, st.stamp, mode)
+	live := old != nil && old.Live(st.stamp)
+	if live && !u.Payload.Set {
+		// The payload stays where it is; old was read without it.
+		st.delta = st.delta.Add(delta)
+		return exec(st.c, sqlUpdateHeader, b.SortIndex, b.Modified, expiry(b.Expiry), st.user, st.coll, b.ID)
+	}
+	delta.Bytes -= oldBytes
+	if old != nil && !live {
+		st.expired += oldBytes
+	}
+	st.delta = st.delta.Add(delta)
+	return exec(st.c, sqlUpsert, st.user, st.coll, b.ID, b.SortIndex, b.Modified, expiry(b.Expiry), b.Payload)
+}
+
+// putAll merges records in their order.
+func (st *step) putAll(us []ss.Update, mode ss.MergeMode) error {
+	for i := range us {
+		old, bytes, err := st.header(us[i].ID)
+		if err != nil {
+			return err
+		}
+		if err := st.put(old, bytes, &us[i], mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Put implements syncstorage.Store.
+func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
+	err = s.write(ctx, "sync.put", o, w, true, func(st *step) error {
+		old, bytes, err := st.header(u.ID)
+		if err != nil {
+			return err
+		}
+		if err := w.If.Check(modified(old, st.stamp)); err != nil {
+			return err
+		}
+		if err := st.open(st.stamp); err != nil {
+			return err
+		}
+		if err := st.put(old, bytes, &u, ss.Direct); err != nil {
+			return err
+		}
+		written, err = st.finish()
+		return err
+	})
+	return written, err
+}
+
+// modified is the stamp of a record as a precondition sees it.
+func modified(b *ss.BSO, horizon ss.Timestamp) ss.Timestamp {
+	if b == nil || !b.Live(horizon) {
+		return 0
+	}
+	return b.Modified
+}
+
+// Post implements syncstorage.Store.
+func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
+	err = s.write(ctx, "sync.post", o, w, true, func(st *step) error {
+		if err := w.If.Check(st.found.Modified); err != nil {
+			return err
+		}
+		if err := st.open(st.stamp); err != nil {
+			return err
+		}
+		if err := st.putAll(us, ss.Direct); err != nil {
+			return err
+		}
+		written, err = st.finish()
+		return err
+	})
+	return written, err
+}
