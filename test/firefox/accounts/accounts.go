@@ -1,0 +1,157 @@
+// Package accounts is a stand-in for the accounts server that Firefox signs in
+// to: one account, in memory, over plain HTTP on loopback.
+//
+// A sign-in page and its password protocol are left out: a test takes the
+// Credentials from SignIn and hands them to the browser, which is what the page
+// would do in the end. From there on the browser believes that it is signed in
+// and asks this server for OAuth tokens, its device list and its profile, while
+// the tokenserver under test asks it for the key that signs those tokens.
+//
+// Hawk requests are told apart by their id; their MACs are not checked, since
+// the client of this server is not what is tested.
+package accounts
+
+import (
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// SyncScope is the OAuth scope of Firefox Sync, and the name of the key that encrypts what is synced.
+const SyncScope = "https://identity.mozilla.com/apps/oldsync"
+
+// tokenLifetime is how long an access token is good for.
+const tokenLifetime = 6 * time.Hour
+
+// Server is the accounts server and its one account. It is an http.Handler.
+type Server struct {
+	mux    *http.ServeMux
+	key    *rsa.PrivateKey
+	signer jose.Signer
+
+	mu       sync.Mutex // guards what follows
+	account  account
+	sessions map[string]*session // by Hawk id
+	tokens   map[string]grant    // issued and not destroyed, by the token itself
+}
+
+// account is what a password stands for.
+type account struct {
+	uid, email string
+	// generation grows with every change of password, keysChanged with every new key; both are milliseconds since the epoch.
+	generation, keysChanged int64
+	key                     ScopedKey
+}
+
+// session is one browser that is signed in.
+type session struct {
+	id     string
+	device *device // nil until the browser registers itself
+}
+
+// grant is what an access token says.
+type grant struct {
+	clientID, scope string
+	generation      int64
+}
+
+// ScopedKey is a key of the account for one scope, in the form the browser stores.
+type ScopedKey struct {
+	Scope string `json:"scope"`
+	Kid   string `json:"kid"` // when the key was made, in ms, a hyphen and its fingerprint
+	K     string `json:"k"`   // 64 bytes: half to encrypt with, half to authenticate
+	Kty   string `json:"kty"` // always "oct"
+}
+
+// Credentials are what the browser stores about the account that it is signed in to.
+type Credentials struct {
+	Email        string               `json:"email"`
+	UID          string               `json:"uid"`
+	SessionToken string               `json:"sessionToken"`
+	Verified     bool                 `json:"verified"`
+	ScopedKeys   map[string]ScopedKey `json:"scopedKeys"`
+}
+
+// New makes the server, its signing key and the account.
+func New() (*Server, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: %w", err)
+	}
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "stub"}},
+		(&jose.SignerOptions{}).WithType("at+jwt"))
+	if err != nil {
+		return nil, fmt.Errorf("accounts: %w", err)
+	}
+	s := &Server{
+		key:      key,
+		signer:   signer,
+		account:  account{uid: randomHex(16), email: "somebody@example.com"},
+		sessions: map[string]*session{},
+		tokens:   map[string]grant{},
+	}
+	s.ResetPassword()
+	s.routes()
+	return s, nil
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// SignIn opens a session, as a browser's sign-in page would with the current password.
+func (s *Server) SignIn() (Credentials, error) {
+	token := make([]byte, 32)
+	rand.Read(token)
+	// The browser never sends the session token: it derives the id (first third) and the key of its Hawk requests from it.
+	id, err := hkdf.Key(sha256.New, token, nil, "identity.mozilla.com/picl/v1/sessionToken", 32)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("accounts: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[hex.EncodeToString(id)] = &session{id: hex.EncodeToString(id)}
+	return Credentials{
+		Email:        s.account.email,
+		UID:          s.account.uid,
+		SessionToken: hex.EncodeToString(token),
+		Verified:     true,
+		ScopedKeys:   map[string]ScopedKey{SyncScope: s.account.key},
+	}, nil
+}
+
+// ResetPassword gives the account a new password without the old one: every
+// session ends, and the key that encrypts the synced data is a new one. (Who
+// knows the old password keeps the key; then only the generation grows.)
+func (s *Server) ResetPassword() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Strictly growing, also when two resets fall into one millisecond.
+	now := max(time.Now().UnixMilli(), s.account.generation+1)
+	secret := make([]byte, 64)
+	rand.Read(secret)
+	fingerprint := sha256.Sum256(secret)
+	s.account.generation, s.account.keysChanged = now, now
+	s.account.key = ScopedKey{
+		Scope: SyncScope,
+		Kid:   fmt.Sprintf("%d-%s", now, base64.RawURLEncoding.EncodeToString(fingerprint[:16])),
+		K:     base64.RawURLEncoding.EncodeToString(secret),
+		Kty:   "oct",
+	}
+	clear(s.sessions)
+}
+
+// randomHex returns n random bytes as hex.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,89 @@
+package accounts
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// device is a browser as its siblings see it in their device lists.
+type device struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Type       string            `json:"type"`
+	Commands   map[string]string `json:"availableCommands"`
+	Current    bool              `json:"isCurrentDevice"`
+	LastAccess int64             `json:"lastAccessTime"` // ms since the epoch
+}
+
+// registerDevice is POST /v1/account/device: a browser names itself, or renames
+// itself when the body has an id. Tabs and clients of a browser that is in no
+// device list are hidden from its siblings.
+func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
+	in := device{ID: randomHex(16), Type: "desktop"}
+	if own.device != nil {
+		in = *own.device
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		refuse(w, badRequest)
+		return
+	}
+	in.LastAccess = time.Now().UnixMilli()
+	own.device = &in
+	answer(w, in)
+}
+
+// listDevices is GET /v1/account/devices: every browser that is signed in.
+func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *session) {
+	list := []device{}
+	for _, other := range s.sessions {
+		if other.device != nil {
+			d := *other.device
+			d.Current = other == own
+			list = append(list, d)
+		}
+	}
+	answer(w, list)
+}
+
+// listClients is GET /v1/account/attached_clients: other programs that use the account. There are none.
+func (s *Server) listClients(w http.ResponseWriter, _ *http.Request, _ *session) {
+	answer(w, []any{})
+}
+
+// notifyDevices is POST /v1/account/devices/notify: a message to the siblings. There is no push here, so it is dropped.
+func (s *Server) notifyDevices(w http.ResponseWriter, _ *http.Request, _ *session) {
+	answer(w, struct{}{})
+}
+
+// listCommands is GET /v1/account/device/commands: tabs that siblings sent here. Nobody sends any.
+func (s *Server) listCommands(w http.ResponseWriter, _ *http.Request, _ *session) {
+	answer(w, map[string]any{"index": 0, "last": true, "messages": []any{}})
+}
+
+// sessionStatus is GET /v1/session/status.
+func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, _ *session) {
+	answer(w, map[string]any{"state": "verified", "uid": s.account.uid})
+}
+
+// endSession is POST /v1/session/destroy: the browser signs out.
+func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session) {
+	delete(s.sessions, own.id)
+	answer(w, struct{}{})
+}
+
+// accountStatus is GET /v1/account/status: a browser whose session is refused
+// asks whether the account is gone or only its session.
+func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
+	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
+}
+
+// profile is GET /v1/profile, of the profile server: what the browser shows in its menu.
+func (s *Server) profile(w http.ResponseWriter, _ *http.Request) {
+	answer(w, map[string]any{
+		"uid":           s.account.uid,
+		"email":         s.account.email,
+		"avatar":        "",
+		"avatarDefault": true,
+	})
+}

@@ -1,0 +1,140 @@
+package firefox
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/test/firefox/accounts"
+	"holdfast/test/firefox/marionette"
+)
+
+// patience is how long one thing asked of a program may take on a slow machine.
+const patience = 2 * time.Minute
+
+// bounded is a context for one such thing. It ends early enough before the test
+// binary's own deadline that everything started can still be killed.
+func bounded(t *testing.T) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(patience)
+	if last, ok := t.Deadline(); ok && last.Add(-10*time.Second).Before(end) {
+		end = last.Add(-10 * time.Second)
+	}
+	return context.WithDeadline(t.Context(), end)
+}
+
+// deviceJS is what call sends ahead of each call.
+//
+//go:embed device.js
+var deviceJS string
+
+// listening is what Firefox writes when it can be spoken to.
+var listening = regexp.MustCompile(`Marionette\s+INFO\s+Listening on port (\d+)`)
+
+// browser is one running Firefox with a profile of its own.
+type browser struct {
+	name   string
+	remote *marionette.Client
+}
+
+// startBrowser starts program headless on a new profile and returns when it has its first window.
+func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, network *journal) (*browser, error) {
+	ctx, cancel := bounded(t)
+	defer cancel()
+	home, profile := t.TempDir(), t.TempDir()
+	if err := writeProfile(profile, accountsURL, storageURL, network.wire(t, name)); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { showSyncLogs(t, name, profile) })
+	env := []string{
+		"HOME=" + home, // as root, Firefox refuses to run in the home of somebody else
+		"PATH=" + os.Getenv("PATH"),
+		"MOZ_HEADLESS=1",
+		"MOZ_CRASHREPORTER_DISABLE=1",
+		"MOZ_DISABLE_NONLOCAL_CONNECTIONS=1", // a second lock on the door that the wire keeps
+	}
+	p, err := start(t, name, env, program, "--marionette", "--remote-allow-system-access", "--no-remote", "--profile", profile)
+	if err != nil {
+		return nil, err
+	}
+	port, err := p.await(ctx, listening)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := marionette.Dial(ctx, "127.0.0.1:"+port)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	t.Cleanup(func() { _ = remote.Close() })
+	return &browser{name: name, remote: remote}, nil
+}
+
+// showSyncLogs shows what about:sync-log would, if the test failed.
+func showSyncLogs(t *testing.T, name, profile string) {
+	if !t.Failed() {
+		return
+	}
+	logs, err := filepath.Glob(filepath.Join(profile, "weave", "logs", "*.txt"))
+	if err != nil {
+		t.Error(err)
+	}
+	slices.Sort(logs)
+	// The last one is of the sync that failed.
+	for _, path := range logs[max(0, len(logs)-1):] {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("---- %s, %s:\n%s", name, filepath.Base(path), tail(text))
+	}
+}
+
+// call runs a function of device.js and returns what it returns.
+func call[T any](t *testing.T, b *browser, function string, args ...any) T {
+	t.Helper()
+	ctx, cancel := bounded(t)
+	defer cancel()
+	var result T
+	if err := b.remote.Execute(ctx, deviceJS+"\nreturn "+function+"(...arguments);", args, &result); err != nil {
+		t.Fatalf("%s: %s: %v", b.name, function, err)
+	}
+	return result
+}
+
+// do runs a function of device.js that returns nothing.
+func (b *browser) do(t *testing.T, function string, args ...any) {
+	t.Helper()
+	call[any](t, b, function, args...)
+}
+
+// outcome is how a sync ended, in Firefox's own codes.
+type outcome struct {
+	Service string            `json:"service"`
+	Login   string            `json:"login"`
+	Sync    string            `json:"sync"`
+	Engines map[string]string `json:"engines"`
+}
+
+// sync syncs everything and fails the test unless all of it succeeded.
+func (b *browser) sync(t *testing.T) {
+	t.Helper()
+	got := call[outcome](t, b, "sync")
+	if got.Service != "success.status_ok" || got.Sync != "success.sync" {
+		t.Fatalf("%s: the sync ended with %+v", b.name, got)
+	}
+}
+
+// signIn signs the browser in to the account; the browser does not sync yet.
+func (b *browser) signIn(t *testing.T, account *accounts.Server) {
+	t.Helper()
+	credentials, err := account.SignIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, "signIn", credentials)
+}

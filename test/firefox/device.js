@@ -1,0 +1,148 @@
+// What the test asks of a browser, in the browser's own words. The test sends
+// this file with every call and has one of its functions return.
+
+const { Weave } = ChromeUtils.importESModule("resource://services-sync/main.sys.mjs");
+const { Status } = ChromeUtils.importESModule("resource://services-sync/status.sys.mjs");
+const { SyncedTabs } = ChromeUtils.importESModule("resource://services-sync/SyncedTabs.sys.mjs");
+const { getFxAccountsSingleton } = ChromeUtils.importESModule("resource://gre/modules/FxAccounts.sys.mjs");
+const { PlacesUtils } = ChromeUtils.importESModule("resource://gre/modules/PlacesUtils.sys.mjs");
+
+// notified resolves when the browser announces topic.
+function notified(topic) {
+  return new Promise(resolve => {
+    const observer = () => {
+      Services.obs.removeObserver(observer, topic);
+      resolve();
+    };
+    Services.obs.addObserver(observer, topic);
+  });
+}
+
+// ---- the account ----
+
+async function signIn(credentials) {
+  await Weave.Service.promiseInitialized;
+  // The browser would sync by itself after each change and by the clock. The test says when.
+  Weave.Service.scheduler.scheduleNextSync = () => {};
+  await getFxAccountsSingleton()._internal.setSignedInUser(credentials);
+  await Weave.Service.configure();
+}
+
+// sync resolves to the outcome of one whole sync, when its log is on disk.
+async function sync() {
+  if (Weave.Service.locked) {
+    throw new Error("a sync is running already");
+  }
+  const logged = notified("weave:service:reset-file-log");
+  await Weave.Service.sync({ why: "user" });
+  await logged;
+  return { service: Status.service, login: Status.login, sync: Status.sync, engines: Status.engines };
+}
+
+// forgetToken has the next sync ask the tokenserver again, as it would when an hour has passed.
+function forgetToken() {
+  Weave.Service.identity.resetCredentials();
+}
+
+// ---- the server, as the browser sees it ----
+
+// endpoint is the storage address that the tokenserver gave for this account.
+function endpoint() {
+  return Weave.Service.clusterURL;
+}
+
+async function counts() {
+  const response = await Weave.Service.resource(endpoint() + "info/collection_counts").get();
+  return response.obj;
+}
+
+async function wipeServer() {
+  await Weave.Service.wipeServer();
+}
+
+// ---- bookmarks ----
+
+async function addBookmark(title, url) {
+  const { guid } = await PlacesUtils.bookmarks.insert({
+    parentGuid: PlacesUtils.bookmarks.toolbarGuid, title, url,
+  });
+  return guid;
+}
+
+// addFolder makes a folder with n bookmarks in one step, as an import does.
+async function addFolder(title, url, n) {
+  const children = Array.from({ length: n }, (_, i) => ({ title: `${title} ${i}`, url: `${url}/${i}` }));
+  const [folder] = await PlacesUtils.bookmarks.insertTree({
+    guid: PlacesUtils.bookmarks.toolbarGuid,
+    children: [{ title, type: PlacesUtils.bookmarks.TYPE_FOLDER, children }],
+  });
+  return folder.guid;
+}
+
+async function renameBookmark(guid, title) {
+  await PlacesUtils.bookmarks.update({ guid, title });
+}
+
+async function removeBookmark(guid) {
+  await PlacesUtils.bookmarks.remove(guid);
+}
+
+// bookmark is the title of a bookmark, or null when there is no such.
+async function bookmark(guid) {
+  const found = await PlacesUtils.bookmarks.fetch(guid);
+  return found && found.title;
+}
+
+// folder is the titles of a folder's bookmarks in their order.
+async function folder(guid) {
+  const tree = await PlacesUtils.promiseBookmarksTree(guid);
+  return (tree?.children ?? []).map(child => child.title);
+}
+
+// wipeBookmarks empties this browser only; it sends no deletions to the server.
+async function wipeBookmarks() {
+  await Weave.Service.wipeClient(["bookmarks"]);
+}
+
+// ---- passwords ----
+
+async function addLogin(origin, username, password) {
+  const login = Cc["@mozilla.org/login-manager/loginInfo;1"].createInstance(Ci.nsILoginInfo);
+  login.init(origin, origin, null, username, password, "user", "pass");
+  await Services.logins.addLoginAsync(login);
+}
+
+async function logins(origin) {
+  const found = await Services.logins.searchLoginsAsync({ origin });
+  return found.map(({ username, password }) => ({ username, password }));
+}
+
+// ---- history and tabs ----
+
+// visit opens url in a new tab and resolves when the visit is in the history.
+async function visit(url) {
+  const recorded = new Promise(resolve => {
+    const listener = events => {
+      if (events.some(event => event.url == url)) {
+        PlacesObservers.removeListener(["page-visited"], listener);
+        resolve();
+      }
+    };
+    PlacesObservers.addListener(["page-visited"], listener);
+  });
+  const { gBrowser } = Services.wm.getMostRecentWindow("navigator:browser");
+  gBrowser.addTab(url, { triggeringPrincipal: Services.scriptSecurityManager.getSystemPrincipal() });
+  await recorded;
+}
+
+// visits is how often url was visited, by this browser or a sibling.
+async function visits(url) {
+  const page = await PlacesUtils.history.fetch(url, { includeVisits: true });
+  return page ? page.visits.length : 0;
+}
+
+// siblingTabs is the addresses that are open in the account's other browsers.
+async function siblingTabs() {
+  const clients = await SyncedTabs.getTabClients();
+  return clients.flatMap(client => client.tabs.map(tab => tab.url));
+}

@@ -1,0 +1,183 @@
+// Package marionette is a client of Marionette, the remote control that is
+// built into Firefox and listens when the browser is started with
+// `--marionette --remote-allow-system-access`.
+//
+// The wire is TCP on loopback. A packet is a decimal length, a colon and that
+// many bytes of JSON. The browser greets first; then the client sends
+// [0, id, command, parameters] and the browser answers [1, id, error, result].
+// Only what a test of the browser's own services needs is here: one session,
+// and scripts run with the rights of the browser itself.
+package marionette
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+)
+
+// protocolVersion is the packet format this client speaks; the browser names its own in the greeting.
+const protocolVersion = 3
+
+// maxPacket bounds what a broken length prefix can make us allocate, in bytes.
+const maxPacket = 64 << 20
+
+// Client is one session with one browser. It sends one command at a time and
+// is not safe for concurrent use. A browser accepts one session.
+type Client struct {
+	conn   net.Conn
+	in     *bufio.Reader
+	lastID int
+}
+
+// Error is what the browser answers when a command fails.
+type Error struct {
+	Kind    string `json:"error"` // WebDriver's error code, such as "javascript error"
+	Message string `json:"message"`
+	Stack   string `json:"stacktrace"` // the script's, not ours
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("marionette: %s: %s\n%s", e.Kind, e.Message, e.Stack)
+}
+
+// Dial connects to the Marionette server at address (host:port), opens a
+// session and points it at the browser itself ("chrome") rather than at a page.
+// It returns when the browser's first window is up. ctx bounds the whole of it.
+func Dial(ctx context.Context, address string) (*Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("marionette: %w", err)
+	}
+	c := &Client{conn: conn, in: bufio.NewReader(conn)}
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return c, nil
+}
+
+func (c *Client) open(ctx context.Context) error {
+	defer c.bound(ctx)()
+	var hello struct {
+		Version int `json:"marionetteProtocol"`
+	}
+	if err := c.receive(&hello); err != nil {
+		return because(ctx, err)
+	}
+	if hello.Version != protocolVersion {
+		return fmt.Errorf("marionette: the browser speaks protocol %d, this client %d", hello.Version, protocolVersion)
+	}
+	for _, step := range []struct {
+		command string
+		params  any
+	}{
+		{"WebDriver:NewSession", struct{}{}},
+		// The context of each call is the limit of its script. WebDriver's "no limit", null,
+		// will not do: the browser then no longer waits for promises and answers null at once.
+		{"WebDriver:SetTimeouts", map[string]any{"script": (24 * time.Hour).Milliseconds()}},
+		{"Marionette:SetContext", map[string]any{"value": "chrome"}},
+	} {
+		if err := c.command(step.command, step.params, nil); err != nil {
+			return because(ctx, err)
+		}
+	}
+	return nil
+}
+
+// Execute runs script, a function body that finds args in `arguments`, with the
+// rights of the browser, and decodes what it returns into result (nil drops
+// it). A promise is awaited. A script that throws is an *Error. When ctx ends
+// first the connection is useless afterwards: an answer may be half read.
+func (c *Client) Execute(ctx context.Context, script string, args []any, result any) error {
+	defer c.bound(ctx)()
+	if args == nil {
+		args = []any{}
+	}
+	answer := struct {
+		Value any `json:"value"`
+	}{result}
+	err := c.command("WebDriver:ExecuteScript", map[string]any{
+		"script":     script,
+		"args":       args,
+		"sandbox":    "system",
+		"newSandbox": true,
+	}, &answer)
+	return because(ctx, err)
+}
+
+// Close ends the connection and with it the session. The browser stays up.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// bound lets the end of ctx interrupt reads and writes; the caller runs what it returns when done.
+func (c *Client) bound(ctx context.Context) func() {
+	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
+	return func() { stop() }
+}
+
+// because names the context's end as the cause of an interrupted read or write.
+func because(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+	}
+	return err
+}
+
+// command sends one command and decodes the answer's result.
+func (c *Client) command(name string, params, result any) error {
+	c.lastID++
+	body, err := json.Marshal([]any{0, c.lastID, name, params})
+	if err != nil {
+		return fmt.Errorf("marionette: %s: %w", name, err)
+	}
+	packet := append(strconv.AppendInt(nil, int64(len(body)), 10), ':')
+	if _, err := c.conn.Write(append(packet, body...)); err != nil {
+		return fmt.Errorf("marionette: %s: %w", name, err)
+	}
+	var answer [4]json.RawMessage
+	if err := c.receive(&answer); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if string(answer[1]) != strconv.Itoa(c.lastID) {
+		return fmt.Errorf("marionette: %s: answer to command %s, sent %d", name, answer[1], c.lastID)
+	}
+	failure := new(Error)
+	if err := json.Unmarshal(answer[2], &failure); err != nil {
+		return fmt.Errorf("marionette: %s: %w", name, err)
+	}
+	if failure != nil {
+		return failure
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer[3], result); err != nil {
+		return fmt.Errorf("marionette: %s: %w", name, err)
+	}
+	return nil
+}
+
+// receive reads one packet into v.
+func (c *Client) receive(v any) error {
+	prefix, err := c.in.ReadString(':')
+	if err != nil {
+		return fmt.Errorf("marionette: the browser hung up: %w", err)
+	}
+	n, err := strconv.Atoi(prefix[:len(prefix)-1])
+	if err != nil || n < 0 || n > maxPacket {
+		return fmt.Errorf("marionette: bad packet length %q", prefix)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(c.in, body); err != nil {
+		return fmt.Errorf("marionette: packet cut short: %w", err)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("marionette: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package firefox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a program that the test started. When the test ends it is killed
+// together with its children, and what it wrote is shown if the test failed.
+type process struct {
+	name   string
+	ended  chan struct{}
+	mu     sync.Mutex // guards output and grown
+	output bytes.Buffer
+	grown  chan struct{} // closed at the next write
+}
+
+// start runs a program in an environment of its own.
+func start(t *testing.T, name string, env []string, program string, args ...string) (*process, error) {
+	p := &process{name: name, ended: make(chan struct{}), grown: make(chan struct{})}
+	cmd := exec.Command(program, args...)
+	cmd.Env = env
+	cmd.Stdout, cmd.Stderr = p, p
+	// A group of its own: Firefox runs several processes, and all of them have to end before its profile can be removed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 5 * time.Second // for a child that left the group and keeps the output open
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		// Wait returns when the last of the group has closed the output, not only the first process.
+		_ = cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-p.ended
+		if t.Failed() {
+			t.Logf("---- %s wrote:\n%s", name, tail(p.output.Bytes()))
+		}
+	})
+	return p, nil
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.grown)
+	p.grown = make(chan struct{})
+	return p.output.Write(b)
+}
+
+// await returns the first group of re in the output, as soon as it is there.
+func (p *process) await(ctx context.Context, re *regexp.Regexp) (string, error) {
+	for {
+		p.mu.Lock()
+		m, grown := re.FindSubmatch(p.output.Bytes()), p.grown
+		p.mu.Unlock()
+		if m != nil {
+			return string(m[1]), nil
+		}
+		select {
+		case <-grown:
+		case <-p.ended:
+			return "", fmt.Errorf("%s ended before it wrote %q", p.name, re)
+		case <-ctx.Done():
+			return "", fmt.Errorf("%s did not write %q: %w", p.name, re, context.Cause(ctx))
+		}
+	}
+}
+
+// tailSize is how much of a log is worth showing, in bytes.
+const tailSize = 64 << 10
+
+// tail is the end of a log, where the trouble is.
+func tail(b []byte) []byte {
+	return b[max(0, len(b)-tailSize):]
+}

@@ -1,0 +1,92 @@
+package firefox
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/test/firefox/accounts"
+)
+
+// household is one account with two browsers, all of it on this machine.
+type household struct {
+	account *accounts.Server
+	network *journal
+	a, b    *browser
+	folder  string // the imported bookmarks
+}
+
+// TestSync takes two browsers through the life of an account. The steps build on each other, so the first that fails is the last.
+func TestSync(t *testing.T) {
+	firefox := program(t, "FIREFOX_BIN", "firefox-esr")
+	binary := program(t, "HOLDFAST_BIN", "../../bin/holdfast")
+	h := settle(t, firefox, binary)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *household)
+	}{
+		{"what is made on A is seen on B", crossing},
+		{"a bookmark renamed on B is renamed on A", renaming},
+		{"a bookmark deleted on A is gone from B", deleting},
+		{"two thousand bookmarks travel in batches", importing},
+		{"a wiped server is filled again by A", recovering},
+		{"a new password moves both to new storage", resetting},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, h) }) {
+			return
+		}
+	}
+}
+
+// program finds what is to be tested: the value of a variable, or fallback.
+func program(t *testing.T, variable, fallback string) string {
+	name := os.Getenv(variable)
+	if name == "" {
+		name = fallback
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	complain := t.Skipf
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "firefox") {
+		complain = t.Fatalf
+	}
+	complain("no real Firefox is tested: %v. Set %s, or install firefox-esr and run make build", err, variable)
+	return ""
+}
+
+// settle starts everything and signs both browsers in.
+func settle(t *testing.T, firefox, binary string) *household {
+	h := &household{network: &journal{}}
+	var err error
+	if h.account, err = accounts.New(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h.account)
+	t.Cleanup(server.Close)
+	storage, err := startHoldfast(t, binary, server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.network.show(t) })
+	var starting errgroup.Group
+	for name, b := range map[string]**browser{"A": &h.a, "B": &h.b} {
+		starting.Go(func() (err error) {
+			*b, err = startBrowser(t, firefox, name, server.URL, storage, h.network)
+			return err
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	// Both before the first sync: a browser hides what comes from devices that were not in the list it then fetches.
+	h.a.signIn(t, h.account)
+	h.b.signIn(t, h.account)
+	return h
+}
