@@ -1,0 +1,161 @@
+package conf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// readFile puts the file's settings into the tree.
+func (l *loader) readFile(name string) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		l.problem(place{name: name}, "cannot be read: "+reason(err), "check the path and the permissions of the file")
+		return
+	}
+	l.readTOML(name, data)
+}
+
+// readTOML puts the settings of a document into the tree.
+//
+// It does not decode into the tree itself: the decoder, strict or not, stops at
+// the first value of a wrong type, and knows nothing of sections that are only
+// warned of. So it decodes into plain maps, which also checks the syntax, and
+// walks these beside the schema.
+func (l *loader) readTOML(name string, data []byte) {
+	tree := map[string]any{}
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		l.problem(syntaxError(name, err))
+		return
+	}
+	f := file{loader: l, name: name, lines: linesOf(data)}
+	f.table(nil, l.schema, tree)
+	byLine := func(a, b Problem) int { return cmp.Compare(a.line, b.line) }
+	slices.SortStableFunc(l.problems, byLine)
+	slices.SortStableFunc(l.report.Warnings, byLine)
+}
+
+// reason is a file system's error without the name, which stands before it anyway.
+func reason(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return err.Error()
+}
+
+func syntaxError(name string, err error) (at place, what, mend string) {
+	at, what = place{name: name}, "not TOML"
+	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, column := d.Position()
+		at.line = line
+		what = fmt.Sprintf("not TOML at column %d: %s", column, strings.TrimPrefix(d.Error(), "toml: "))
+	}
+	return at, what, "nothing else in the file was read"
+}
+
+// file is a file in the course of being read.
+type file struct {
+	*loader
+	name  string
+	lines map[string]int // by joined path
+}
+
+func (f *file) place(path []string) place {
+	return place{f.name, f.lines[joined(path)]}
+}
+
+// table reads the keys of one table, in the order in which they stand in the file.
+func (f *file) table(at []string, n *node, t map[string]any) {
+	below := func(key string) []string { return append(at[:len(at):len(at)], key) }
+	keys := make([]string, 0, len(t))
+	for key := range t {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.lines[joined(below(a))], f.lines[joined(below(b))]), cmp.Compare(a, b))
+	})
+	for _, key := range keys {
+		path := below(key)
+		if len(at) == 0 && f.reserved(key, f.place(path)) {
+			continue
+		}
+		f.value(path, n.child(key), t[key])
+	}
+}
+
+func (f *file) value(path []string, n *node, value any) {
+	at, dotted := f.place(path), strings.Join(path, ".")
+	inner, isTable := value.(map[string]any)
+	switch {
+	case n == nil:
+		f.problem(at, "unknown key "+dotted, f.nearestPath(path))
+	case isTable && n.isLeaf():
+		f.problem(at, dotted+" is a setting, not a section", "write "+n.key+" = … with "+n.wants())
+	case isTable:
+		f.table(path, n, inner)
+	case !n.isLeaf():
+		f.problem(at, dotted+" is a section, not a setting", "write ["+dotted+"] and its keys below")
+	default:
+		v, ok := n.fromTOML(value)
+		f.set(at, path, n, v, ok)
+	}
+}
+
+func (f *file) nearestPath(path []string) string {
+	var candidates []string
+	for _, p := range f.schema.paths(nil, path) {
+		candidates = append(candidates, strings.Join(p, "."))
+	}
+	asIs := func(s string) string { return s }
+	return cmp.Or(didYouMean(strings.Join(path, "."), candidates, asIs), "remove it")
+}
+
+func joined(path []string) string { return strings.Join(path, "\x00") }
+
+// linesOf finds the line of every key in a document that is known to be TOML. The
+// decoder tells positions only of what it refuses, hence the parser below it.
+func linesOf(data []byte) map[string]int {
+	lines := map[string]int{}
+	var p unstable.Parser
+	p.Reset(data)
+	var table []string
+	for p.NextExpression() {
+		switch e := p.Expression(); e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = note(lines, &p, nil, e.Key())
+		case unstable.KeyValue:
+			noteValue(lines, &p, table, e)
+		}
+	}
+	return lines
+}
+
+func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstable.Node) {
+	path := note(lines, p, at, e.Key())
+	if e.Value().Kind != unstable.InlineTable {
+		return
+	}
+	for inner := e.Value().Children(); inner.Next(); {
+		noteValue(lines, p, path, inner.Node())
+	}
+}
+
+// note records the line of each part of a dotted key, unless an earlier line has
+// it, and returns the whole path.
+func note(lines map[string]int, p *unstable.Parser, at []string, key unstable.Iterator) []string {
+	path := slices.Clone(at)
+	for key.Next() {
+		path = append(path, string(key.Node().Data))
+		if _, known := lines[joined(path)]; !known {
+			lines[joined(path)] = p.Shape(key.Node().Raw).Start.Line
+		}
+	}
+	return path
+}

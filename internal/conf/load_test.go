@@ -1,0 +1,365 @@
+package conf
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+type limits struct {
+	MaxPostBytes int   `toml:"max_post_bytes" unit:"bytes" doc:"Sum of the payloads of one POST."`
+	MaxRecords   int64 `toml:"max_records" doc:"Records of one POST."`
+}
+
+type config struct {
+	Server struct {
+		Listen  string        `toml:"listen" doc:"Address of the main listener."`
+		Proxies []string      `toml:"trusted_proxies" doc:"Networks | addresses of proxies."`
+		Grace   time.Duration `toml:"grace" doc:"Time for open requests."`
+		Key     Secret        `toml:"key" doc:"Signs tokens."`
+		OldKeys []Secret      `toml:"old_keys" doc:"Keys that are on their way out."`
+	} `toml:"server" doc:"Listeners."`
+	Sync struct {
+		Enabled     bool              `toml:"enabled" doc:"Serves this room."`
+		DatabaseURL string            `toml:"database_url" secret:"true" doc:"Where the records are."`
+		Ratio       float64           `toml:"ratio" doc:"A share."`
+		Limits      limits            `toml:"limits"`
+		Collections map[string]limits `toml:"collections" doc:"Limits of single collections."`
+	} `toml:"sync"`
+	Internal struct{ Hidden int } `toml:"-"`
+}
+
+func defaults() *config {
+	c := &config{}
+	c.Server.Listen, c.Server.Grace = "127.0.0.1:8000", 30*time.Second
+	c.Sync.Enabled, c.Sync.Ratio = true, 0.5
+	c.Sync.Limits = limits{MaxPostBytes: 100, MaxRecords: 10}
+	return c
+}
+
+// tomlFile writes a configuration into a folder of the test's own.
+func tomlFile(t testing.TB, content string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "holdfast.toml")
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// problems loads o over the defaults and returns what is wrong, a line each, with
+// the folder of the file cut off.
+func problems(t *testing.T, o Options) []string {
+	t.Helper()
+	_, err := Load(defaults(), o)
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !fault.Is(err, fault.Invalid) {
+		t.Fatalf("%T %v is no *Error coded as invalid", err, err)
+	}
+	return lines(e.Problems, o.File)
+}
+
+func lines(problems []Problem, file string) []string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, strings.ReplaceAll(p.String(), filepath.Dir(file)+"/", ""))
+	}
+	return all
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestEveryKind(t *testing.T) {
+	t.Parallel()
+	want := defaults()
+	want.Server.Listen = "[::1]:5000"
+	want.Server.Proxies = []string{"10.0.0.0/8", "::1"}
+	want.Server.Grace = 90 * time.Second
+	want.Server.Key = "hunter2"
+	want.Server.OldKeys = []Secret{"one", "two"}
+	want.Sync.Enabled, want.Sync.Ratio, want.Sync.DatabaseURL = false, 2, "postgres://u:p@h/d"
+	want.Sync.Limits = limits{2621440, 9007199254740993}
+	want.Sync.Collections = map[string]limits{"newtab-images": {20, 0}, "tabs": {0, 5}}
+
+	for name, o := range map[string]Options{
+		"file": {File: tomlFile(t, `
+[server]
+listen = "[::1]:5000"
+trusted_proxies = ["10.0.0.0/8", "::1"]
+grace = "1m30s"
+key = "hunter2"
+old_keys = ["one", "two"]
+[sync]
+enabled = false
+database_url = "postgres://u:p@h/d"
+ratio = 2
+limits = { max_post_bytes = 2_621_440, max_records = 9007199254740993 }
+[sync.collections.newtab-images]
+max_post_bytes = 20
+[sync.collections]
+tabs.max_records = 5
+`)},
+		"environment": {Environ: []string{
+			"HOLDFAST_SERVER__LISTEN=[::1]:5000",
+			"HOLDFAST_SERVER__TRUSTED_PROXIES= 10.0.0.0/8,, ::1 ",
+			"HOLDFAST_SERVER__GRACE=90",
+			"HOLDFAST_SERVER__KEY=hunter2",
+			"HOLDFAST_SERVER__OLD_KEYS=one,two",
+			"HOLDFAST_SYNC__ENABLED=false",
+			"HOLDFAST_SYNC__DATABASE_URL=postgres://u:p@h/d",
+			"HOLDFAST_SYNC__RATIO=2",
+			"HOLDFAST_SYNC__LIMITS__MAX_POST_BYTES=2621440",
+			"HOLDFAST_SYNC__LIMITS__MAX_RECORDS=9007199254740993",
+			"HOLDFAST_SYNC__COLLECTIONS__NEWTAB-IMAGES__MAX_POST_BYTES=20",
+			"HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORDS=5",
+			"HOLDFAST_CONFIG=x", "HOLDFAST_DATA=y", "PATH=/bin", "=C:=odd", "nonsense",
+			"HOLDFAST_PORT_8000_TCP_ADDR=10.1.2.3", "HOLDFAST_SERVICE_HOST=10.1.2.3", "HOLDFAST_SERVICE_PORT_HTTP=80", "HOLDFAST_PORT=tcp://10.1.2.3:8000",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := defaults()
+			report, err := Load(got, o)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if len(report.Warnings)+len(report.Notes) > 0 {
+				t.Errorf("unasked: %v %v", report.Warnings, report.Notes)
+			}
+		})
+	}
+}
+
+func TestNothingSetLeavesTheDefaults(t *testing.T) {
+	t.Parallel()
+	got := defaults()
+	report, err := Load(got, Options{File: tomlFile(t, "[server]\n")})
+	if err != nil || !reflect.DeepEqual(got, defaults()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if w := report.Where("server.listen"); w != "default" {
+		t.Errorf("listen comes from %s", w)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	alias := []Alias{{Env: "SYNC_ADDRESS", Path: "server.listen"}}
+	name := tomlFile(t, "[server]\nlisten = \"file\"\n")
+	for _, c := range []struct {
+		file, sync, ours string
+		want, where      string
+		notes            int
+	}{
+		{"", "", "", "127.0.0.1:8000", "default", 0},
+		{name, "", "", "file", name + ":2", 0},
+		{name, "SYNC_ADDRESS=sync", "", "sync", "SYNC_ADDRESS", 0},
+		{name, "", "HOLDFAST_SERVER__LISTEN=ours", "ours", "HOLDFAST_SERVER__LISTEN", 0},
+		{name, "SYNC_ADDRESS=sync", "HOLDFAST_SERVER__LISTEN=ours", "ours", "HOLDFAST_SERVER__LISTEN", 1},
+		{name, "SYNC_ADDRESS=sync", "HOLDFAST_SERVER__LISTEN=", "", "HOLDFAST_SERVER__LISTEN", 1},
+	} {
+		got := defaults()
+		report, err := Load(got, Options{File: c.file, Environ: []string{c.sync, c.ours}, Aliases: alias})
+		if err != nil || got.Server.Listen != c.want || report.Where("server.listen") != c.where || len(report.Notes) != c.notes {
+			t.Errorf("%+v: got %q from %s, notes %v, %v", c, got.Server.Listen, report.Where("server.listen"), report.Notes, err)
+		}
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	name := tomlFile(t, `listen = ":1"
+[server]
+lisen = ":1"
+grace = "soon"
+trusted_proxies = ["a", 1]
+old_keys = "one"
+
+[sync]
+enabled = "yes"
+ratio = nan
+limits = 5
+[sync.collections.tabs]
+max_post_byte = 1
+max_records = 1.5
+[guest]
+a = 1
+b = 2
+[srver]
+a = 1
+[server.listen]
+a = 1
+[[sync.database_url]]
+a = 1
+`)
+	got := problems(t, Options{File: name, Reserved: []string{"guest"}, Environ: []string{
+		"HOLDFAST_SERVER__GRACE=9999999999999",
+		"HOLDFAST_SERVER_LISTEN=:1",
+		"HOLDFAST_LISTEN=:1",
+		"HOLDFAST_SYNC=1",
+		"HOLDFAST_SYNC__ENABLED=",
+		"HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORD=1",
+		"HOLDFAST_SYNC__LIMITS__MAX_RECORDS=9223372036854775808",
+		"HOLDFAST_SYNC__COLLECTIONS____MAX_RECORDS=1",
+		"HOLDFAST_=1",
+	}})
+	const wrong = " has a value of the wrong kind or size; give it "
+	const aList, aDuration = `a list of texts such as ["a", "b"], in the environment a,b`, `a duration such as "30s" or "2h", or whole seconds`
+	expect(t, got,
+		"holdfast.toml:1: unknown key listen; did you mean server.listen?",
+		"holdfast.toml:3: unknown key server.lisen; did you mean server.listen?",
+		"holdfast.toml:4: server.grace"+wrong+aDuration,
+		"holdfast.toml:5: server.trusted_proxies"+wrong+aList,
+		"holdfast.toml:6: server.old_keys"+wrong+aList,
+		"holdfast.toml:9: sync.enabled"+wrong+"true or false",
+		"holdfast.toml:10: sync.ratio"+wrong+"a number",
+		"holdfast.toml:11: sync.limits is a section, not a setting; write [sync.limits] and its keys below",
+		"holdfast.toml:13: unknown key sync.collections.tabs.max_post_byte; did you mean sync.collections.tabs.max_post_bytes?",
+		"holdfast.toml:14: sync.collections.tabs.max_records"+wrong+"a whole number",
+		"holdfast.toml:18: unknown key srver; did you mean server?",
+		"holdfast.toml:20: server.listen is a setting, not a section; write listen = … with a text in quotes",
+		"holdfast.toml:22: sync.database_url"+wrong+"a text in quotes",
+		"HOLDFAST_: unknown variable; unset it",
+		"HOLDFAST_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
+		"HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
+		"HOLDFAST_SERVER__GRACE: server.grace"+wrong+aDuration,
+		"HOLDFAST_SYNC: sync is a section, not a setting; name a key: HOLDFAST_SYNC__…",
+		"HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORD: unknown variable; did you mean HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORDS?",
+		"HOLDFAST_SYNC__COLLECTIONS____MAX_RECORDS: unknown variable; did you mean HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_RECORDS?",
+		"HOLDFAST_SYNC__ENABLED: sync.enabled"+wrong+"true or false",
+		"HOLDFAST_SYNC__LIMITS__MAX_RECORDS: sync.limits.max_records"+wrong+"a whole number",
+	)
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	key, url := write("key", " hunter2 \r\n"), write("url", "postgres://x\n\n")
+	many, empty := write("many", "one\n\n two\r\n"), write("empty", "\n")
+
+	want := defaults()
+	want.Server.Key, want.Server.OldKeys, want.Sync.DatabaseURL = " hunter2 ", []Secret{"one", "two"}, "postgres://x\n"
+	got := defaults()
+	report, err := Load(got, Options{
+		File:    tomlFile(t, "[server]\nkey = \"from file\"\nold_keys_file = \""+many+"\"\n[sync]\ndatabase_url_file = \""+url+"\"\n"),
+		Environ: []string{"HOLDFAST_SERVER__KEY_FILE=" + key},
+	})
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q %q %q, %v", got.Server.Key.Reveal(), got.Server.OldKeys, got.Sync.DatabaseURL, err)
+	}
+	if w := report.Where("server.key"); w != "HOLDFAST_SERVER__KEY_FILE" {
+		t.Errorf("key comes from %s", w)
+	}
+
+	expect(t, problems(t, Options{
+		File: tomlFile(t, "[server]\nkey = \"x\"\nkey_file = \""+key+"\"\n"),
+		Environ: []string{
+			"HOLDFAST_SERVER__OLD_KEYS_FILE=" + dir + "/none", "HOLDFAST_SYNC__DATABASE_URL_FILE=" + empty,
+			"HOLDFAST_SERVER__KEY=x", "HOLDFAST_SERVER__KEY_FILE=" + key,
+		},
+	}),
+		"holdfast.toml:3: server.key is set in two ways, by itself and by server.key_file; keep one of them",
+		"HOLDFAST_SERVER__KEY_FILE: server.key is set in two ways, by itself and by server.key_file; keep one of them",
+		"HOLDFAST_SERVER__OLD_KEYS_FILE: the file "+dir+"/none cannot be read: no such file or directory; check its path and permissions",
+		"HOLDFAST_SYNC__DATABASE_URL_FILE: the file "+empty+" is empty; write the secret into it",
+	)
+}
+
+func TestReservedSectionsWarnOnce(t *testing.T) {
+	t.Parallel()
+	name := tomlFile(t, "[guest]\na = 1\n[guest.b]\nc = 2\n[buckets]\n")
+	report, err := Load(defaults(), Options{
+		File: name, Reserved: []string{"guest", "buckets", "extstorage"},
+		Environ: []string{"HOLDFAST_GUEST__A=1", "HOLDFAST_EXTSTORAGE__LIMITS__A=1", "HOLDFAST_EXTSTORAGE__B=1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, lines(report.Warnings, name),
+		"holdfast.toml:1: the section guest is reserved for a later release and has no effect",
+		"holdfast.toml:5: the section buckets is reserved for a later release and has no effect",
+		"HOLDFAST_EXTSTORAGE__B: the section extstorage is reserved for a later release and has no effect",
+	)
+}
+
+func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "none.toml")
+	expect(t, problems(t, Options{File: missing, Environ: []string{"HOLDFAST_X__Y=1"}}),
+		"none.toml: cannot be read: no such file or directory; check the path and the permissions of the file",
+		"HOLDFAST_X__Y: unknown variable; unset it")
+	expect(t, problems(t, Options{File: tomlFile(t, "[server]\nlisten = 1 2\n")}),
+		"holdfast.toml:2: not TOML at column 12: expected newline but got U+0032 '2'; nothing else in the file was read")
+	expect(t, problems(t, Options{File: tomlFile(t, "[server]\nlisten = 'a'\nlisten = 'b'\n")}),
+		"holdfast.toml:3: not TOML at column 1: key listen is already defined; nothing else in the file was read")
+}
+
+// A name in the environment means the one that the file or the defaults have.
+func TestNamesOfTheEnvironmentFindThoseOfTheFile(t *testing.T) {
+	t.Parallel()
+	got := defaults()
+	got.Sync.Collections = map[string]limits{"Tabs": {MaxRecords: 1}}
+	_, err := Load(got, Options{
+		File: tomlFile(t, "[sync.collections.newtab-images]\nmax_post_bytes = 1\n[sync.collections.'a.b']\nmax_records = 3\n"),
+		Environ: []string{
+			"HOLDFAST_SYNC__COLLECTIONS__NEWTAB_IMAGES__MAX_RECORDS=2", "HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_POST_BYTES=2",
+			"HOLDFAST_SYNC__COLLECTIONS__A_B__MAX_POST_BYTES=4", "HOLDFAST_SYNC__COLLECTIONS__NEW_ONE__MAX_RECORDS=5",
+		},
+	})
+	want := map[string]limits{"newtab-images": {1, 2}, "Tabs": {2, 1}, "a.b": {4, 3}, "new_one": {0, 5}}
+	if err != nil || !reflect.DeepEqual(got.Sync.Collections, want) {
+		t.Errorf("got %v, %v", got.Sync.Collections, err)
+	}
+}
+
+func TestShapesThatAreBugs(t *testing.T) {
+	t.Parallel()
+	for name, dst := range map[string]any{
+		"no pointer": config{},
+		"no struct":  new(int),
+		"no tag":     &struct{ A int }{},
+		"tag in upper case": &struct {
+			A int `toml:"A"`
+		}{},
+		"two underscores": &struct {
+			A int `toml:"a__b"`
+		}{},
+		"type without a way": &struct {
+			A chan int `toml:"a"`
+		}{},
+		"secret number": &struct {
+			A int `toml:"a" secret:"true"`
+		}{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Error("accepted")
+				}
+			}()
+			Load(dst, Options{})
+		})
+	}
+}

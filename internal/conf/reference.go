@@ -1,0 +1,142 @@
+package conf
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Reference writes the tree as markdown: for each section a table of its keys,
+// with type, default (what stands in dst), variable and meaning, and at the end
+// the variables of the reference server that lead to them.
+func Reference(dst any, aliases ...Alias) string {
+	schema, root := schemaOf(dst)
+	var b strings.Builder
+	eachSection(schema, root, nil, func(s *node, v reflect.Value, path []string) {
+		writeTable(&b, s, v, path)
+	})
+	writeAliases(&b, aliases)
+	return strings.TrimLeft(b.String(), "\n")
+}
+
+// Example writes the tree as a TOML file in which every setting stands as a
+// comment with its default.
+func Example(dst any) string {
+	schema, root := schemaOf(dst)
+	var b strings.Builder
+	eachSection(schema, root, nil, func(s *node, v reflect.Value, path []string) {
+		writeExample(&b, s, v, path)
+	})
+	return strings.TrimLeft(b.String(), "\n")
+}
+
+// eachSection calls visit for n and every section below it, outer ones first. A
+// named section appears once, by the name NAME and with the defaults of a new one.
+func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
+	visit(n, v, path)
+	for _, c := range n.children {
+		below := append(path[:len(path):len(path)], c.key)
+		switch c.kind {
+		case section:
+			eachSection(c, v.Field(c.index), below, visit)
+		case named:
+			elem := *c.children[0]
+			elem.doc = c.doc
+			eachSection(&elem, reflect.Zero(elem.typ), append(below, "NAME"), visit)
+		}
+	}
+}
+
+func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
+	heading := "[" + strings.Join(path, ".") + "]"
+	rows := ""
+	for _, n := range s.children {
+		if !n.isLeaf() || n.kind == secretFile {
+			continue
+		}
+		below := append(path[:len(path):len(path)], n.key)
+		meaning := n.doc
+		if n.secret {
+			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` reads it from a file.")
+		}
+		rows += fmt.Sprintf("| `%s` | %s | %s | `%s` | %s |\n",
+			n.key, n.typeName(), code(n.literal(v.Field(n.index))), envName(below), cell(meaning))
+	}
+	if len(path) > 0 && (rows != "" || s.doc != "") {
+		fmt.Fprintf(b, "\n## %s\n", heading)
+	}
+	if s.doc != "" {
+		fmt.Fprintf(b, "\n%s\n", s.doc)
+	}
+	if rows != "" {
+		fmt.Fprintf(b, "\n| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n%s", rows)
+	}
+}
+
+func writeAliases(b *strings.Builder, aliases []Alias) {
+	if len(aliases) == 0 {
+		return
+	}
+	b.WriteString("\n## Names of the reference server\n\n| Variable | Setting |\n|---|---|\n")
+	for _, a := range aliases {
+		setting := code(a.Path)
+		if a.Path == "" {
+			setting = strings.TrimSuffix("accepted without effect: "+cell(a.Note), ": ")
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", a.Env, setting)
+	}
+}
+
+func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
+	if len(path) > 0 {
+		fmt.Fprintln(b)
+		comment(b, s.doc)
+		header := "[" + strings.Join(path, ".") + "]"
+		if path[len(path)-1] == "NAME" || strings.Contains(header, ".NAME.") {
+			header = "#" + header // one with this very name is nobody's wish
+		}
+		fmt.Fprintln(b, header)
+	}
+	for _, n := range s.children {
+		switch {
+		case !n.isLeaf():
+		case n.secret && n.kind == list:
+			comment(b, n.doc)
+			fmt.Fprintf(b, "#%s = []\n", n.key)
+		case n.secret, n.kind == secretFile:
+			comment(b, n.doc)
+			fmt.Fprintf(b, "#%s = \"\"\n", n.key)
+		default:
+			comment(b, n.doc)
+			fmt.Fprintf(b, "#%s = %s\n", n.key, n.literal(v.Field(n.index)))
+		}
+	}
+}
+
+func comment(b *strings.Builder, doc string) {
+	if doc != "" {
+		fmt.Fprintf(b, "# %s\n", doc)
+	}
+}
+
+// typeName is the type's name in the reference, with the unit.
+func (n *node) typeName() string {
+	name := [...]string{text: "text", boolean: "true or false", integer: "integer", number: "number", duration: "duration", list: "list of texts"}[n.kind]
+	if n.secret {
+		name = "secret " + name
+	}
+	if n.unit != "" {
+		name += ", " + n.unit
+	}
+	return name
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + cell(s) + "`"
+}
+
+// cell keeps a bar from ending a table's cell.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -1,0 +1,76 @@
+package conf
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReference(t *testing.T) {
+	t.Parallel()
+	c := defaults()
+	c.Server.Key = "hunter2"
+	const want = "## [server]\n\nListeners.\n\n" +
+		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
+		"| `listen` | text | `\"127.0.0.1:8000\"` | `HOLDFAST_SERVER__LISTEN` | Address of the main listener. |\n" +
+		"| `trusted_proxies` | list of texts | `[]` | `HOLDFAST_SERVER__TRUSTED_PROXIES` | Networks \\| addresses of proxies. |\n" +
+		"| `grace` | duration | `\"30s\"` | `HOLDFAST_SERVER__GRACE` | Time for open requests. |\n" +
+		"| `key` | secret text | `[set]` | `HOLDFAST_SERVER__KEY` | Signs tokens. `key_file` reads it from a file. |\n" +
+		"| `old_keys` | secret list of texts |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. `old_keys_file` reads it from a file. |\n" +
+		"\n## [sync]\n\n" +
+		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
+		"| `enabled` | true or false | `true` | `HOLDFAST_SYNC__ENABLED` | Serves this room. |\n" +
+		"| `database_url` | secret text |  | `HOLDFAST_SYNC__DATABASE_URL` | Where the records are. `database_url_file` reads it from a file. |\n" +
+		"| `ratio` | number | `0.5` | `HOLDFAST_SYNC__RATIO` | A share. |\n" +
+		"\n## [sync.limits]\n\n" +
+		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
+		"| `max_post_bytes` | integer, bytes | `100` | `HOLDFAST_SYNC__LIMITS__MAX_POST_BYTES` | Sum of the payloads of one POST. |\n" +
+		"| `max_records` | integer | `10` | `HOLDFAST_SYNC__LIMITS__MAX_RECORDS` | Records of one POST. |\n" +
+		"\n## [sync.collections.NAME]\n\nLimits of single collections.\n\n" +
+		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
+		"| `max_post_bytes` | integer, bytes | `0` | `HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_POST_BYTES` | Sum of the payloads of one POST. |\n" +
+		"| `max_records` | integer | `0` | `HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_RECORDS` | Records of one POST. |\n" +
+		"\n## Names of the reference server\n\n| Variable | Setting |\n|---|---|\n" +
+		"| `SYNC_HOST` | `server.listen` |\n| `SYNC_STATSD_*` | accepted without effect: metrics are served at /metrics |\n"
+	if got := Reference(c, aliases()[0], aliases()[5]); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The example says what holds anyway, and is a configuration once its comments
+// are settings.
+func TestExampleIsAConfiguration(t *testing.T) {
+	t.Parallel()
+	example := Example(defaults())
+	var settings []string
+	for line := range strings.Lines(example) {
+		if s, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(s, " ") && !strings.Contains(s, "_file =") {
+			line = s
+		}
+		settings = append(settings, line)
+	}
+	for name, content := range map[string]string{"as it is": example, "uncommented": strings.Join(settings, "")} {
+		got, want := defaults(), defaults()
+		if name == "uncommented" {
+			want.Server.Proxies, want.Server.OldKeys = []string{}, []Secret{}
+			want.Sync.Collections = map[string]limits{"NAME": {}}
+		}
+		if _, err := Load(got, Options{File: tomlFile(t, content)}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v\n%s", name, got, err, content)
+		}
+	}
+}
+
+func TestFormatDuration(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 10 * time.Second: "10s", 90 * time.Second: "1m30s", 20 * time.Minute: "20m", 2 * time.Hour: "2h",
+		2*time.Hour + time.Second: "2h0m1s", 52 * 7 * 24 * time.Hour: "8736h", 100 * time.Millisecond: "100ms",
+	} {
+		got := formatDuration(d)
+		if back, err := time.ParseDuration(got); got != want || back != d || err != nil {
+			t.Errorf("%s: got %s, want %s, back %s, %v", d, got, want, back, err)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package conf
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+type kind uint8
+
+const (
+	section kind = iota // a struct
+	named               // a map of structs by name
+	text
+	boolean
+	integer
+	number
+	duration
+	list       // of texts
+	secretFile // the key x_file of the secret x
+)
+
+// node is a key of the tree: what may stand there and where it goes.
+type node struct {
+	kind      kind
+	key       string
+	doc, unit string
+	secret    bool
+	typ       reflect.Type
+	index     int     // the field's index in the struct of its parent
+	children  []*node // of a section: its keys; of named: one, the section of a name
+}
+
+// schemaOf reads the tree's shape. A field of a kind that conf does not know is a
+// bug of the program, which its first start must show: it panics.
+func schemaOf(dst any) (*node, reflect.Value) {
+	v := reflect.ValueOf(dst)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		panic(fmt.Sprintf("conf: want a pointer to a struct, got %T", dst))
+	}
+	return newNode(v.Elem().Type()), v.Elem()
+}
+
+func newNode(t reflect.Type) *node {
+	n := &node{typ: t}
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		n.kind = duration
+	case t == reflect.TypeFor[Secret]():
+		n.kind, n.secret = text, true
+	case t.Kind() == reflect.String:
+		n.kind = text
+	case t.Kind() == reflect.Bool:
+		n.kind = boolean
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
+		n.kind = integer
+	case t.Kind() == reflect.Float64:
+		n.kind = number
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
+		n.kind, n.secret = list, t.Elem() == reflect.TypeFor[Secret]()
+	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.Struct:
+		n.kind, n.children = named, []*node{newNode(t.Elem())}
+	case t.Kind() == reflect.Struct:
+		n.addFields()
+	default:
+		panic(fmt.Sprintf("conf: no setting can have the type %s", t))
+	}
+	return n
+}
+
+func (n *node) addFields() {
+	for i := range n.typ.NumField() {
+		f := n.typ.Field(i)
+		key := f.Tag.Get("toml")
+		if !f.IsExported() || key == "-" {
+			continue
+		}
+		if key == "" || key != strings.ToLower(key) || strings.Contains(key, "__") {
+			panic(fmt.Sprintf("conf: %s.%s needs a toml tag in lower case without two underscores in a row", n.typ, f.Name))
+		}
+		c := newNode(f.Type)
+		c.index, c.key = i, key
+		c.doc, c.unit = f.Tag.Get("doc"), f.Tag.Get("unit")
+		if f.Tag.Get("secret") == "true" {
+			if c.kind != text && c.kind != list {
+				panic(fmt.Sprintf("conf: %s.%s is no text and cannot be a secret", n.typ, f.Name))
+			}
+			c.secret = true
+		}
+		n.children = append(n.children, c)
+		if c.secret {
+			n.children = append(n.children, &node{kind: secretFile, key: key + "_file", typ: f.Type, index: i})
+		}
+	}
+}
+
+// child is the node of a key below n, nil when there is none.
+func (n *node) child(key string) *node {
+	switch n.kind {
+	case section:
+		for _, c := range n.children {
+			if c.key == key {
+				return c
+			}
+		}
+	case named:
+		if key != "" {
+			return n.children[0]
+		}
+	}
+	return nil
+}
+
+// find is the node at a path below n, nil when there is none.
+func (n *node) find(path []string) *node {
+	for _, key := range path {
+		if n = n.child(key); n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+func (n *node) isLeaf() bool { return n.kind > named }
+
+// edit calls change with the value at a path below v, whose shape is n. The
+// path must be one that find knows.
+func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) {
+	switch n.kind {
+	case section:
+		c := n.child(path[0])
+		c.edit(v.Field(c.index), path[1:], change)
+	case named: // what is in a map cannot be changed in place
+		key := reflect.ValueOf(path[0]).Convert(n.typ.Key())
+		elem := reflect.New(n.typ.Elem()).Elem()
+		if old := v.MapIndex(key); old.IsValid() {
+			elem.Set(old)
+		}
+		n.children[0].edit(elem, path[1:], change)
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(n.typ))
+		}
+		v.SetMapIndex(key, elem)
+	default:
+		change(v)
+	}
+}
+
+// at is the value at a path below v, whose shape is n; a zero one where a name
+// of the path is not in its map. It cannot be set.
+func (n *node) at(v reflect.Value, path []string) reflect.Value {
+	for _, key := range path {
+		c := n.child(key)
+		if n.kind == named {
+			elem := v.MapIndex(reflect.ValueOf(key).Convert(n.typ.Key()))
+			if !elem.IsValid() {
+				elem = reflect.Zero(n.typ.Elem())
+			}
+			v = elem
+		} else {
+			v = v.Field(c.index)
+		}
+		n = c
+	}
+	return v
+}
+
+// paths lists every key below n as a path. The name in a named section is the
+// one that like has in its place, so that the paths can be compared with like.
+func (n *node) paths(at, like []string) [][]string {
+	var all [][]string
+	if n.kind == named {
+		name := "NAME"
+		if len(at) < len(like) && like[len(at)] != "" {
+			name = like[len(at)]
+		}
+		return n.children[0].paths(append(at[:len(at):len(at)], name), like)
+	}
+	for _, c := range n.children {
+		below := append(at[:len(at):len(at)], c.key)
+		all = append(all, below)
+		all = append(all, c.paths(below, like)...)
+	}
+	return all
+}
+
+const prefix = "HOLDFAST_"
+
+// EnvName is the environment variable of the setting at a path such as
+// "server.listen".
+func EnvName(path string) string { return envName(strings.Split(path, ".")) }
+
+func envName(path []string) string {
+	parts := make([]string, len(path))
+	for i, key := range path {
+		parts[i] = envPart(key)
+	}
+	return prefix + strings.Join(parts, "__")
+}
+
+// envPart is a key as variables spell it: the names of named sections may have
+// characters that no shell lets into a variable.
+func envPart(key string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z':
+			return c - 'a' + 'A'
+		case 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_':
+			return c
+		}
+		return '_'
+	}, key)
+}

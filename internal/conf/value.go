@@ -1,0 +1,188 @@
+package conf
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// wants says what may stand at a leaf, for a problem's mend.
+func (n *node) wants() string {
+	var s string
+	switch n.kind {
+	case text:
+		s = "a text in quotes"
+	case boolean:
+		s = "true or false"
+	case integer:
+		s = "a whole number"
+	case number:
+		s = "a number"
+	case duration:
+		s = `a duration such as "30s" or "2h", or whole seconds`
+	case list:
+		s = `a list of texts such as ["a", "b"], in the environment a,b`
+	case secretFile:
+		s = "the name of a file, in quotes"
+	}
+	if n.unit != "" {
+		s += " (" + n.unit + ")"
+	}
+	return s
+}
+
+// fromText reads a leaf as the environment writes it. The values are those that
+// store takes.
+func (n *node) fromText(s string) (any, bool) {
+	switch n.kind {
+	case text, secretFile:
+		return s, true
+	case boolean:
+		b, err := strconv.ParseBool(s)
+		return b, err == nil
+	case integer:
+		i, err := strconv.ParseInt(s, 10, n.typ.Bits())
+		return i, err == nil
+	case number:
+		f, err := strconv.ParseFloat(s, 64)
+		return f, err == nil && isFinite(f)
+	case duration:
+		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return secondsOf(seconds)
+		}
+		d, err := time.ParseDuration(s)
+		return d, err == nil
+	case list:
+		return fields(s, ","), true
+	}
+	return nil, false
+}
+
+// fromTOML reads a leaf as the TOML decoder gives it. Nothing is converted that
+// TOML tells apart: "8" is no number.
+func (n *node) fromTOML(value any) (any, bool) {
+	switch v := value.(type) {
+	case string:
+		if n.kind == duration {
+			d, err := time.ParseDuration(v)
+			return d, err == nil
+		}
+		return v, n.kind == text || n.kind == secretFile
+	case bool:
+		return v, n.kind == boolean
+	case int64:
+		switch n.kind {
+		case integer:
+			return v, !reflect.Zero(n.typ).OverflowInt(v)
+		case number:
+			return float64(v), true
+		case duration:
+			return secondsOf(v)
+		}
+	case float64:
+		return v, n.kind == number && isFinite(v)
+	case []any:
+		texts := make([]string, len(v))
+		for i := range v {
+			s, ok := v[i].(string)
+			if !ok {
+				return nil, false
+			}
+			texts[i] = s
+		}
+		return texts, n.kind == list
+	}
+	return nil, false
+}
+
+// store puts a value that fromText or fromTOML gave into its field.
+func store(field reflect.Value, value any) {
+	switch v := value.(type) {
+	case string:
+		field.SetString(v)
+	case bool:
+		field.SetBool(v)
+	case int64:
+		field.SetInt(v)
+	case float64:
+		field.SetFloat(v)
+	case time.Duration:
+		field.SetInt(int64(v))
+	case []string:
+		texts := reflect.MakeSlice(field.Type(), len(v), len(v))
+		for i, s := range v {
+			texts.Index(i).SetString(s)
+		}
+		field.Set(texts)
+	}
+}
+
+// literal writes a field's value as TOML, and a secret as what it is: secret.
+func (n *node) literal(field reflect.Value) string {
+	if n.secret {
+		if field.Len() == 0 {
+			return ""
+		}
+		return Secret("x").String()
+	}
+	switch n.kind {
+	case text:
+		return strconv.Quote(field.String())
+	case boolean:
+		return strconv.FormatBool(field.Bool())
+	case integer:
+		return strconv.FormatInt(field.Int(), 10)
+	case number:
+		return formatNumber(field.Float())
+	case duration:
+		return strconv.Quote(formatDuration(time.Duration(field.Int())))
+	case list:
+		texts := make([]string, field.Len())
+		for i := range texts {
+			texts[i] = strconv.Quote(field.Index(i).String())
+		}
+		return "[" + strings.Join(texts, ", ") + "]"
+	}
+	return ""
+}
+
+// formatNumber keeps a point in, without which TOML would read an integer.
+func formatNumber(f float64) string {
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// formatDuration writes 2h for what time.Duration writes as 2h0m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func secondsOf(n int64) (any, bool) {
+	const most = math.MaxInt64 / int64(time.Second)
+	return time.Duration(n) * time.Second, -most <= n && n <= most
+}
+
+func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+// fields cuts s at each separator and drops blanks around and empties between.
+func fields(s, separator string) []string {
+	all := []string{}
+	for part := range strings.SplitSeq(s, separator) {
+		if part = strings.TrimSpace(part); part != "" {
+			all = append(all, part)
+		}
+	}
+	return all
+}
