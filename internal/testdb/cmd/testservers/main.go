@@ -1,0 +1,92 @@
+// Command testservers runs a command, such as go test, with the servers that
+// tests need:
+//
+//	testservers -- go test ./...
+//
+// It starts what is not named by the environment, sets the variables that
+// package testdb reads, passes signals on to the command, stops what it
+// started, and ends with a line for each engine: how many tests ran on it, or
+// why none did. Its exit code is the command's.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"holdfast/internal/testdb"
+)
+
+func main() {
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testservers:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func run(args []string) (code int, err error) {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return 0, errors.New("usage: testservers -- COMMAND [ARGUMENT]...")
+	}
+	dir, err := os.MkdirTemp("", "holdfast-tests-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	log := filepath.Join(dir, "engines")
+	env := append(os.Environ(), "TEST_ENGINE_LOG="+log)
+
+	if os.Getenv("TEST_POSTGRES_URL") == "" {
+		server, err := testdb.StartPostgres(testdb.PostgresOptions{})
+		switch {
+		case errors.Is(err, testdb.ErrNotInstalled): // the tests say so
+		case err != nil:
+			return 0, fmt.Errorf("PostgreSQL is installed but does not start: %w", err)
+		default:
+			defer server.Remove()
+			env = append(env, "TEST_POSTGRES_URL="+server.URL())
+		}
+	}
+	if code, err = command(args, env); err != nil {
+		return 0, err
+	}
+	return code, report(os.Stdout, log)
+}
+
+// command runs the command to its end. Signals go to it: who sends one wants
+// the tests to stop, and the servers must outlive them.
+func command(args, env []string) (code int, err error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			// From a terminal the command has had its own copy; a second one
+			// makes go test stop at once, which is what is wanted too.
+			_ = cmd.Process.Signal(s)
+		case err := <-ended:
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				return max(exit.ExitCode(), 1), nil // -1: a signal ended it
+			}
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "engines")
+	lines := []string{
+		"sqlite\tran\t/a\tTestOne",
+		"sqlite\tran\t/a\tTestOne",
+		"sqlite\tran\t/b\tTestOne",
+		"citus\tabsent\t/a\tset TEST_CITUS_URL",
+	}
+	if err := os.WriteFile(log, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := report(&out, log); err != nil {
+		t.Fatal(err)
+	}
+	want := "sqlite    2 tests ran\n" +
+		"postgres  no test ran: none asked for it\n" +
+		"citus     no test ran: set TEST_CITUS_URL\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+func TestExitCodeIsTheCommands(t *testing.T) {
+	t.Parallel()
+	code, err := command([]string{"sh", "-c", `test "$X" = y && exit 7`}, append(os.Environ(), "X=y"))
+	if err != nil || code != 7 {
+		t.Errorf("code %d, %v", code, err)
+	}
+}

@@ -1,0 +1,76 @@
+package testdb
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Engines that a test may ask for, as they are named in TEST_REQUIRE.
+const (
+	EngineSQLite   = "sqlite"
+	EnginePostgres = "postgres"
+	EngineCitus    = "citus"
+)
+
+// Engines lists the engines in the order in which they are reported.
+func Engines() []string { return []string{EngineSQLite, EnginePostgres, EngineCitus} }
+
+// SQLite records that the test runs on SQLite, which is always there, and
+// returns a folder for its files.
+func SQLite(t testing.TB) string {
+	t.Helper()
+	ran(t, EngineSQLite)
+	return t.TempDir()
+}
+
+// ran records that a test uses an engine.
+func ran(t testing.TB, engine string) {
+	t.Helper()
+	record(t, engine, Ran, t.Name())
+}
+
+// absent ends a test whose engine is not there: as skipped, or as failed when
+// TEST_REQUIRE names the engine.
+func absent(t testing.TB, engine, remedy string) {
+	t.Helper()
+	record(t, engine, Absent, remedy)
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), engine) {
+		t.Fatalf("%s is required by TEST_REQUIRE and is not there: %s", engine, remedy)
+	}
+	t.Skipf("no %s: %s", engine, remedy)
+}
+
+// Kinds of lines in the engine log: a test ran on the engine, or it could not
+// and the text says what would help.
+const (
+	Ran    = "ran"
+	Absent = "absent"
+)
+
+// record appends a line to the engine log: engine, kind, package folder, text.
+func record(t testing.TB, engine, kind, text string) {
+	t.Helper()
+	path := os.Getenv("TEST_ENGINE_LOG")
+	if path == "" {
+		return
+	}
+	dir, err := os.Getwd() // go test runs a test in its package's folder
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One small write to a file opened for appending is not torn by others.
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatalf("TEST_ENGINE_LOG: %v", err)
+	}
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\t%s\n", engine, kind, dir, text)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		t.Fatalf("TEST_ENGINE_LOG: %v", err)
+	}
+}

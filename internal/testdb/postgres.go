@@ -1,0 +1,110 @@
+package testdb
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/ident"
+)
+
+// remedyPostgres is what a person does who has no server.
+const remedyPostgres = "install PostgreSQL 15 or newer, or set TEST_POSTGRES_URL"
+
+// process is the server of this test process. It is the one thing here that
+// tests share without being handed it: they belong to different packages'
+// helpers and must still not start a server each.
+var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPostgres(PostgresOptions{}) })
+
+// Postgres returns the URL of a database that suites share. Every test in it
+// works on owners of its own and leaves them behind.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	base := os.Getenv("TEST_POSTGRES_URL")
+	if base == "" {
+		server, err := process()
+		if errors.Is(err, ErrNotInstalled) {
+			absent(t, EnginePostgres, remedyPostgres)
+		}
+		if err != nil {
+			t.Fatalf("PostgreSQL is installed but does not start: %v", err)
+		}
+		base = server.URL()
+	}
+	ran(t, EnginePostgres)
+	return base
+}
+
+// PostgresDatabase returns the URL of a new, empty database, which is dropped
+// when the test ends: for tests of migrations, of what crosses owners, and of
+// plans.
+func PostgresDatabase(t testing.TB) string {
+	t.Helper()
+	base := Postgres(t)
+	name := "test_" + ident.New()
+	execute(t, base, `CREATE DATABASE `+name+` TEMPLATE template0`)
+	t.Cleanup(func() { execute(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	return withDatabase(t, base, name)
+}
+
+// Citus returns the URL of a database with the Citus extension, which suites
+// share.
+func Citus(t testing.TB) string {
+	t.Helper()
+	base := os.Getenv("TEST_CITUS_URL")
+	if base == "" {
+		absent(t, EngineCitus, "set TEST_CITUS_URL")
+	}
+	ran(t, EngineCitus)
+	return base
+}
+
+// DurablePostgres starts a server of the test's own that keeps what it has
+// acknowledged, and that the test may stop, kill and start: for benchmarks and
+// for tests of what happens when the server goes away.
+func DurablePostgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	server, err := StartPostgres(PostgresOptions{Durable: true})
+	if errors.Is(err, ErrNotInstalled) {
+		absent(t, EnginePostgres, "install PostgreSQL 15 or newer")
+	}
+	if err != nil {
+		t.Fatalf("PostgreSQL is installed but does not start: %v", err)
+	}
+	t.Cleanup(server.Remove)
+	ran(t, EnginePostgres)
+	return server
+}
+
+// execute runs one statement that cannot run in a transaction.
+func execute(t testing.TB, url, sql string) {
+	t.Helper()
+	// Not the test's context: that has ended when its cleanups run.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatalf("connect to PostgreSQL: %v", err)
+	}
+	_, err = conn.Exec(ctx, sql)
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// withDatabase is the URL with another database in it.
+func withDatabase(t testing.TB, base, name string) string {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme == "" {
+		t.Fatalf("TEST_POSTGRES_URL must be of the form postgres://user@host/database")
+	}
+	u.Path = "/" + name
+	return u.String()
+}
