@@ -1,0 +1,81 @@
+package tokenserver
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/internal/fault"
+)
+
+func TestAccountCheck(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a  Account
+		ok bool
+	}{
+		{Account{"8692f7bbd3e640a8b0c4a6f4c6d8c1ab", "api.accounts.firefox.com"}, true},
+		{Account{strings.Repeat("a", 246), "e.exampl"}, true},
+		{Account{strings.Repeat("a", 247), "e.exampl"}, false},
+		{Account{}, false},
+		{Account{"", "example"}, false},
+		{Account{"alice", ""}, false},
+		{Account{"al ice", "example"}, false},
+		{Account{"alice\n", "example"}, false},
+		{Account{"alice\x00", "example"}, false},
+		{Account{"älice", "example"}, false},
+		{Account{"alice\xff", "example"}, false},
+	} {
+		if err := c.a.Check(); (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Denied) {
+			t.Errorf("%q: %v", c.a, err)
+		}
+	}
+}
+
+func TestParseAccount(t *testing.T) {
+	t.Parallel()
+	want := Account{"alice", "example.org"}
+	for _, in := range []string{"alice", "alice@example.org"} {
+		if got, err := ParseAccount(in, "example.org"); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", in, got, err)
+		}
+	}
+	if _, err := ParseAccount("@example.org", "example.org"); err == nil {
+		t.Error("an account without a name")
+	}
+	if got := (&User{Email: want.Email()}).Account(); got != want {
+		t.Errorf("the row's account is %+v", got)
+	}
+	if got := (&User{Email: "nobody"}).Account(); got.Check() == nil {
+		t.Errorf("a row without a domain is of %+v", got)
+	}
+}
+
+func TestHashedIDs(t *testing.T) {
+	t.Parallel()
+	// Computed with Python's hmac and hashlib.
+	uid, device := hashedIDs("secret", "8692f7bbd3e640a8b0c4a6f4c6d8c1ab")
+	if uid != "1aa713d0f1485672167b8d090239fca4" || device != "f0d98c13e66e09fb46fe5694857af802" {
+		t.Errorf("got %s, %s", uid, device)
+	}
+}
+
+func TestAccessSpelling(t *testing.T) {
+	t.Parallel()
+	for _, a := range []Access{Unlisted, Allowed, Denied} {
+		if got := ParseAccess(a.String()); got != a {
+			t.Errorf("%s reads as %s", a, got)
+		}
+	}
+	if ParseAccess("perhaps") != Denied {
+		t.Error("an unknown word lets somebody in")
+	}
+}
+
+func TestEventGeneration(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[int64]int64{1790000000123: 1790000000122, 1: 0, Retired: Retired - 2} {
+		if got := (Event{At: at}).generation(); got != want {
+			t.Errorf("a change at %d gives generation %d, want %d", at, got, want)
+		}
+	}
+}

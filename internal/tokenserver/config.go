@@ -1,0 +1,124 @@
+package tokenserver
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config is the settings of the room. The names are those of the reference
+// server, so that its operators find what they know; the defaults are of
+// production.
+type Config struct {
+	Enabled bool `toml:"enabled" doc:"Serve sign-ins at /1.0/sync/1.5."`
+
+	DatabaseURL                   string        `toml:"database_url" secret:"true" doc:"Where accounts and nodes are kept: sqlite:PATH or postgres://… Unset: tokenserver.db in the data folder."`
+	DatabasePoolMaxSize           int           `toml:"database_pool_max_size" doc:"Greatest number of connections to PostgreSQL."`
+	DatabasePoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection."`
+	DatabaseRequestTimeout        time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database; 0: as long as its request."`
+	RunMigrations                 bool          `toml:"run_migrations" doc:"Bring the tables of PostgreSQL up to date at start. SQLite always does."`
+
+	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Second half of the keys of accounts in the table users; that of the accounts server."`
+	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account ids that browsers get for their metrics. Unset: generated."`
+	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"The accounts server, as it verifies OAuth tokens."`
+	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"How long a request to the accounts server may take."`
+	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key that tokens are verified with. Unset: fetched from the accounts server and kept."`
+	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"A second such key, for the time in which the accounts server changes its key."`
+
+	FxAWebhookEnabled     bool   `toml:"fxa_webhook_enabled" doc:"Take account events of the accounts server at /1.0/webhooks/fxa/events."`
+	FxAWebhookMetricsOnly bool   `toml:"fxa_webhook_metrics_only" doc:"Count account events and do nothing else."`
+	FxAWebhookClientID    string `toml:"fxa_webhook_set_client_id" doc:"The audience that account events must name: our client id at the accounts server."`
+	FxAWebhookIssuer      string `toml:"fxa_webhook_set_issuer" doc:"The issuer that account events must name."`
+
+	InitNodeURL             string  `toml:"init_node_url" doc:"A storage node that is added at start unless it is there. Unset: this server, once."`
+	InitNodeCapacity        int64   `toml:"init_node_capacity" unit:"accounts" doc:"Capacity of the node that is added at start."`
+	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in their telemetry. Unset: that of this server."`
+	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" doc:"Share of a node's capacity that becomes available when all nodes are used up."`
+	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"Id of the node that takes all new accounts, whatever its load; 0: they are spread."`
+
+	AllowNewUsers     bool          `toml:"allow_new_users" doc:"Let accounts in that have never been here. Those on the allow list may always come, those on the deny list never."`
+	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is good for."`
+	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that comes back with a device of old."`
+}
+
+// JWK is a public key of the accounts server, in the fields of its JSON.
+type JWK struct {
+	KTY       string `toml:"kty" doc:"Key type; RSA."`
+	Alg       string `toml:"alg" doc:"Algorithm; RS256 or unset."`
+	KID       string `toml:"kid" doc:"Name of the key, which tokens refer to."`
+	CreatedAt int64  `toml:"fxa_created_at" unit:"seconds" doc:"When the accounts server made the key; not used."`
+	Use       string `toml:"use" doc:"Purpose; sig or unset."`
+	N         string `toml:"n" doc:"Modulus, base64url."`
+	E         string `toml:"e" doc:"Exponent, base64url."`
+}
+
+// IsSet reports whether there is a key at all.
+func (k JWK) IsSet() bool { return k != JWK{} }
+
+// Defaults is the settings of a server that nobody configured.
+func Defaults() Config {
+	return Config{
+		Enabled:                       true,
+		DatabasePoolMaxSize:           10,
+		DatabasePoolConnectionTimeout: 30 * time.Second,
+		FxAEmailDomain:                "api.accounts.firefox.com",
+		FxAOAuthServerURL:             "https://oauth.accounts.firefox.com",
+		FxAOAuthTimeout:               10 * time.Second,
+		InitNodeCapacity:              100000,
+		NodeCapacityReleaseRate:       0.1,
+		AllowNewUsers:                 true,
+		TokenDuration:                 time.Hour,
+		ReplacedUserGrace:             7 * 24 * time.Hour,
+	}
+}
+
+// Check says everything that is wrong, one error for each setting, joined.
+func (c *Config) Check() error {
+	var problems []error
+	must := func(ok bool, key, mend string) {
+		if !ok {
+			problems = append(problems, fmt.Errorf("%s %s", key, mend))
+		}
+	}
+	must(c.DatabasePoolMaxSize > 0, "database_pool_max_size", "must be at least 1")
+	must(c.DatabasePoolConnectionTimeout > 0, "database_pool_connection_timeout", "must be more than 0")
+	must(c.DatabaseRequestTimeout >= 0, "database_request_timeout", "must not be negative")
+	must(c.FxAEmailDomain != "" && printable(c.FxAEmailDomain) && !strings.Contains(c.FxAEmailDomain, "@") && len(c.FxAEmailDomain) <= 200,
+		"fxa_email_domain", "must be a domain such as api.accounts.firefox.com")
+	must(isWebURL(c.FxAOAuthServerURL), "fxa_oauth_server_url", "must be an http or https URL")
+	must(c.FxAOAuthTimeout > 0, "fxa_oauth_request_timeout", "must be more than 0")
+	must(!c.FxAOAuthPrimaryJWK.IsSet() || c.FxAOAuthPrimaryJWK.usable(), "fxa_oauth_primary_jwk", "must be an RSA key with kty, n and e")
+	must(!c.FxAOAuthSecondaryJWK.IsSet() || c.FxAOAuthSecondaryJWK.usable(), "fxa_oauth_secondary_jwk", "must be an RSA key with kty, n and e")
+	must(!c.FxAWebhookEnabled || c.FxAWebhookClientID != "", "fxa_webhook_set_client_id", "must be set when fxa_webhook_enabled is")
+	must(!c.FxAWebhookEnabled || c.FxAWebhookIssuer != "", "fxa_webhook_set_issuer", "must be set when fxa_webhook_enabled is")
+	if c.InitNodeURL != "" {
+		_, err := CheckNodeURL(c.InitNodeURL)
+		must(err == nil, "init_node_url", fmt.Sprintf("must be an http or https URL of at most %d characters", maxNodeURL))
+	}
+	must(c.InitNodeCapacity > 0 && c.InitNodeCapacity <= maxCount, "init_node_capacity", "must be a number of accounts")
+	must(c.NodeCapacityReleaseRate > 0 && c.NodeCapacityReleaseRate <= 1, "node_capacity_release_rate", "must be above 0 and at most 1")
+	must(c.SpannerNodeID >= 0, "spanner_node_id", "must not be negative")
+	must(c.TokenDuration >= time.Second, "token_duration", "must be at least a second")
+	must(c.ReplacedUserGrace >= 0, "replaced_user_grace", "must not be negative")
+	return errors.Join(problems...)
+}
+
+// maxCount is what the INTEGER columns of nodes hold.
+const maxCount = 1<<31 - 1
+
+func (k JWK) usable() bool {
+	return strings.EqualFold(k.KTY, "RSA") && isBase64URL(k.N) && isBase64URL(k.E)
+}
+
+func isBase64URL(s string) bool {
+	_, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
+	return s != "" && err == nil
+}
+
+func isWebURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}

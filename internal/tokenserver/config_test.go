@@ -1,0 +1,61 @@
+package tokenserver
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDefaultsAreRight(t *testing.T) {
+	t.Parallel()
+	c := Defaults()
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigCheck(t *testing.T) {
+	t.Parallel()
+	for key, change := range map[string]func(*Config){
+		"database_pool_max_size":           func(c *Config) { c.DatabasePoolMaxSize = 0 },
+		"database_pool_connection_timeout": func(c *Config) { c.DatabasePoolConnectionTimeout = 0 },
+		"database_request_timeout":         func(c *Config) { c.DatabaseRequestTimeout = -time.Second },
+		"fxa_email_domain":                 func(c *Config) { c.FxAEmailDomain = "a@b" },
+		"fxa_oauth_server_url":             func(c *Config) { c.FxAOAuthServerURL = "accounts.example" },
+		"fxa_oauth_request_timeout":        func(c *Config) { c.FxAOAuthTimeout = 0 },
+		"fxa_oauth_primary_jwk":            func(c *Config) { c.FxAOAuthPrimaryJWK.KID = "x" },
+		"fxa_oauth_secondary_jwk":          func(c *Config) { c.FxAOAuthSecondaryJWK = JWK{KTY: "RSA", N: "!", E: "AQAB"} },
+		"fxa_webhook_set_client_id":        func(c *Config) { c.FxAWebhookEnabled, c.FxAWebhookIssuer = true, "x" },
+		"fxa_webhook_set_issuer":           func(c *Config) { c.FxAWebhookEnabled, c.FxAWebhookClientID = true, "x" },
+		"init_node_url":                    func(c *Config) { c.InitNodeURL = "sync.example.org" },
+		"init_node_capacity":               func(c *Config) { c.InitNodeCapacity = 1 << 31 },
+		"node_capacity_release_rate":       func(c *Config) { c.NodeCapacityReleaseRate = 0 },
+		"spanner_node_id":                  func(c *Config) { c.SpannerNodeID = -1 },
+		"token_duration":                   func(c *Config) { c.TokenDuration = time.Millisecond },
+		"replaced_user_grace":              func(c *Config) { c.ReplacedUserGrace = -1 },
+	} {
+		c := Defaults()
+		change(&c)
+		err := c.Check()
+		if err == nil || !strings.HasPrefix(err.Error(), key+" ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+	all := Config{FxAWebhookEnabled: true}
+	if n := strings.Count(all.Check().Error(), "\n"); n < 8 {
+		t.Errorf("only %d problems of an empty config are told", n+1)
+	}
+}
+
+func TestEverySettingIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[JWK]()} {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			if f.Tag.Get("toml") == "" || !strings.HasSuffix(f.Tag.Get("doc"), ".") {
+				t.Errorf("%s.%s has no name or no sentence", typ, f.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package tokenserver
+
+import (
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// SignIn is a browser of an account that wants a token.
+type SignIn struct {
+	Generation Mark // the account's, from the access token
+	Keys       KeyID
+	Now        time.Time
+
+	AllowNew    bool    // the setting allow_new_users
+	ReleaseRate float64 // the setting node_capacity_release_rate
+	SpannerNode int64   // the setting spanner_node_id; 0: nodes are chosen by load
+}
+
+// Standing is what the tables say of an account.
+type Standing struct {
+	Access Access
+	Users  []User // at most MaxUsers, the newest CreatedAt first
+}
+
+// Op is what a sign-in does to the table users.
+type Op uint8
+
+// The operations.
+const (
+	Keep   Op = iota // nothing
+	Update           // the unreplaced row gets a new generation or time of keys
+	Insert           // a new row, hence a new storage user
+)
+
+// Plan is what a backend has to write for a sign-in, in one transaction.
+type Plan struct {
+	Op Op
+	// User is the current row as the sign-in leaves it. With Insert its UID,
+	// and with Allocate its node, are still to come.
+	User User
+	// Allocate: the row needs a node, chosen by Allocate.
+	Allocate bool
+	// Replace: the account has other rows that are not replaced; they are now,
+	// at User.CreatedAt. Without Insert that mends what a process left that
+	// does not lock accounts as we do.
+	Replace bool
+}
+
+// Idle reports whether there is nothing to write.
+func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
+
+// Decide is the rules of a sign-in, in their order. A refusal is a *Refusal
+// and writes nothing to users; NotAdmitted is recorded for the operator.
+func Decide(st Standing, s SignIn) (Plan, error) {
+	if st.Access == Denied || len(st.Users) == 0 && st.Access != Allowed && !s.AllowNew {
+		return Plan{}, &Refusal{Reason: NotAdmitted}
+	}
+	if len(st.Users) == 0 {
+		return Plan{Op: Insert, Allocate: true, User: User{
+			Generation:    s.Generation.Value,
+			ClientState:   s.Keys.ClientState,
+			KeysChangedAt: s.Keys.ChangedAt,
+			CreatedAt:     millis(s.Now),
+		}}, nil
+	}
+	current := st.current()
+	if current.Generation == Retired {
+		return decideRetired(current, s)
+	}
+	if err := judge(current, st.pastState(current, s.Keys.ClientState), s); err != nil {
+		return Plan{}, err
+	}
+	return st.follow(current, s), nil
+}
+
+// decideRetired lets an account that was deleted in only with a token of that
+// very generation, which no accounts server gives out.
+func decideRetired(current *User, s SignIn) (Plan, error) {
+	if s.Generation != At(Retired) {
+		return Plan{}, &Refusal{Reason: BadGeneration}
+	}
+	if current.Node == "" {
+		return Plan{}, fault.New(fault.Internal, "a retired account has no node")
+	}
+	if err := judge(current, false, s); err != nil {
+		return Plan{}, err
+	}
+	return Plan{User: *current}, nil
+}
+
+// current is the row that counts: the greatest generation, then the newest.
+func (st *Standing) current() *User {
+	best := &st.Users[0]
+	for i := range st.Users[1:] {
+		u := &st.Users[i+1]
+		if u.Generation > best.Generation ||
+			u.Generation == best.Generation && u.CreatedAt > best.CreatedAt {
+			best = u
+		}
+	}
+	return best
+}
+
+// pastState reports whether the account has left this client state behind.
+func (st *Standing) pastState(current *User, state string) bool {
+	for i := range st.Users {
+		if u := &st.Users[i]; u.ClientState == state && u.ClientState != current.ClientState {
+			return true
+		}
+	}
+	return false
+}
+
+// The protocol's words for what is wrong with a client state.
+const (
+	stateEmpty        = "empty string"
+	stateStale        = "stale value"
+	stateNoGeneration = "new value with no generation change"
+	stateNoKeys       = "new value with no keys_changed_at change"
+)
+
+// judge compares a sign-in with the current row. The order is the protocol's:
+// clients and their tests see which rule spoke first.
+func judge(current *User, past bool, s SignIn) error {
+	generation := Mark{current.Generation, true}
+	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
+	changed := state != current.ClientState
+	switch {
+	case current.KeysChangedAt.Before(keys) && s.Generation.Before(keys):
+		return &Refusal{Reason: BadKeysChangedAt}
+	case state == "" && current.ClientState != "":
+		return &Refusal{Reason: BadClientState, Detail: stateEmpty}
+	case past:
+		return &Refusal{Reason: BadClientState, Detail: stateStale}
+	case changed && s.Generation.UpTo(generation):
+		return &Refusal{Reason: BadClientState, Detail: stateNoGeneration}
+	case changed && keys.UpTo(current.KeysChangedAt):
+		return &Refusal{Reason: BadClientState, Detail: stateNoKeys}
+	case s.Generation.Before(generation):
+		return &Refusal{Reason: BadGeneration}
+	case keys.Before(current.KeysChangedAt):
+		return &Refusal{Reason: BadKeysChangedAt}
+	case !keys.Known && current.KeysChangedAt.Value != 0:
+		return &Refusal{Reason: BadKeysChangedAt}
+	}
+	return nil
+}
+
+// follow plans what a sign-in that passed the rules changes.
+func (st *Standing) follow(current *User, s SignIn) Plan {
+	next := *current
+	next.Generation = nextGeneration(current, s)
+	if s.Keys.ChangedAt.Known {
+		next.KeysChangedAt = s.Keys.ChangedAt
+	}
+	p := Plan{Op: Keep, User: next}
+	switch {
+	case s.Keys.ClientState != current.ClientState || current.homeless():
+		// New keys make a new storage user, on the same node, which is what
+		// resets the storage after a password was lost.
+		p.Op, p.Allocate = Insert, current.homeless()
+		p.User.UID = 0
+		p.User.ClientState = s.Keys.ClientState
+		p.User.Replaced, p.User.ReplacedAt = false, 0
+		// The newest row must look the newest also when the clock stepped back.
+		p.User.CreatedAt = max(millis(s.Now), st.Users[0].CreatedAt+1)
+	case next.Generation != current.Generation || next.KeysChangedAt != current.KeysChangedAt:
+		p.Op = Update
+	}
+	for i := range st.Users {
+		u := &st.Users[i]
+		if !u.Replaced && (u != current || p.Op == Insert) {
+			p.Replace = true
+		}
+	}
+	return p
+}
+
+// nextGeneration is the account's generation after the sign-in. A token
+// without one still shows by newer keys that the account has moved on.
+func nextGeneration(current *User, s SignIn) int64 {
+	keys := s.Keys.ChangedAt.Value
+	switch {
+	case s.Generation.Known:
+		return s.Generation.Value
+	case keys > current.Generation && keys > current.KeysChangedAt.Value:
+		return keys
+	}
+	return current.Generation
+}
