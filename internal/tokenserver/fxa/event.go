@@ -1,0 +1,83 @@
+package fxa
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-jose/go-jose/v4/json"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"holdfast/internal/tokenserver"
+)
+
+// The names of the events that concern us.
+const (
+	deleteUser     = "https://schemas.accounts.firefox.com/event/delete-user"
+	passwordChange = "https://schemas.accounts.firefox.com/event/password-change"
+)
+
+// eventClaims are those of a security event token (RFC 8417). It needs no
+// expiry: what happened stays true.
+type eventClaims struct {
+	Subject  string                     `json:"sub"`
+	Issuer   string                     `json:"iss"`
+	Audience jwt.Audience               `json:"aud"`
+	Events   map[string]json.RawMessage `json:"events"`
+}
+
+// Events implements tokenserver.Verifier.
+func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event, error) {
+	if c.audience == "" || c.issuer == "" {
+		return nil, refused("events are not configured")
+	}
+	if len(token) > maxToken {
+		return nil, refused("a token of no possible length")
+	}
+	t, err := parse(token)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	var cl eventClaims
+	if err := c.open(ctx, t, &cl); err != nil {
+		return nil, asRefusal(err)
+	}
+	switch {
+	case cl.Issuer != c.issuer:
+		return nil, refused("an event of another issuer")
+	case !cl.Audience.Contains(c.audience):
+		return nil, refused("an event for another client")
+	case cl.Subject == "":
+		return nil, refused("an event of nobody")
+	}
+	return cl.list()
+}
+
+// asRefusal refuses where an access token would be judged remotely. Without an
+// answer from the accounts server it must not: the event would not come again.
+func asRefusal(err error) error {
+	if !errors.Is(err, tokenserver.ErrAccountsAway) && (errors.Is(err, errNoJWT) || errors.Is(err, errNoKey)) {
+		return refused(err.Error())
+	}
+	return err
+}
+
+func (cl *eventClaims) list() ([]tokenserver.Event, error) {
+	var events []tokenserver.Event
+	for name, raw := range cl.Events {
+		e := tokenserver.Event{FxAUID: cl.Subject}
+		switch name {
+		case deleteUser:
+			e.Kind = tokenserver.AccountDeleted
+		case passwordChange:
+			var detail struct {
+				ChangeTime int64 `json:"changeTime"`
+			}
+			if err := json.Unmarshal(raw, &detail); err != nil || detail.ChangeTime <= 0 {
+				return nil, refused("a password change without its time")
+			}
+			e.Kind, e.At = tokenserver.PasswordChanged, detail.ChangeTime
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
