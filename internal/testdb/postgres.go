@@ -98,13 +98,29 @@ func execute(t testing.TB, url, sql string) {
 	}
 }
 
-// withDatabase is the URL with another database in it.
+// WithParameter is the URL with one more parameter, such as a setting of the
+// session.
+func WithParameter(t testing.TB, base, name, value string) string {
+	t.Helper()
+	u := parse(t, base)
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
 func withDatabase(t testing.TB, base, name string) string {
+	t.Helper()
+	u := parse(t, base)
+	u.Path = "/" + name
+	return u.String()
+}
+
+func parse(t testing.TB, base string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme == "" {
-		t.Fatalf("TEST_POSTGRES_URL must be of the form postgres://user@host/database")
+		t.Fatal("the URL of a test server must be of the form postgres://user@host/database")
 	}
-	u.Path = "/" + name
-	return u.String()
+	return u
 }

@@ -1,0 +1,169 @@
+package pgdb
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/fault"
+)
+
+// Options say how to open a database. Only URL is needed.
+type Options struct {
+	// URL is postgres://user@host/database or the key=value form.
+	URL string
+
+	// MaxConns is the greatest number of connections; 0 means 10.
+	MaxConns int
+
+	// ConnectTimeout is how long a caller waits for a connection, be it for a
+	// free one or for a new one; 0 means 30 s.
+	ConnectTimeout time.Duration
+
+	// MaxLifetime and MaxIdle are the ages at which a connection, or one that
+	// has nothing to do, is replaced; 0 means an hour and half an hour.
+	MaxLifetime, MaxIdle time.Duration
+
+	// StatementTimeout bounds a statement outside Tx, waiting for locks
+	// included, and a whole Tx; 0 means 30 s. The server is told to stop. It
+	// is kept here and not in a setting of the session, which a pooler would
+	// not carry over.
+	StatementTimeout time.Duration
+
+	// ApplicationName shows in pg_stat_activity, unless the URL has one.
+	ApplicationName string
+
+	// Observe, when not nil, is told of every statement and transaction: its
+	// name, how long it took, waiting for a connection included, and its
+	// error.
+	Observe func(statement string, d time.Duration, err error)
+
+	// Fault, when not nil, is asked at every point where the engine can fail:
+	// before a statement, by its name, and before a commit, as "commit". An
+	// error that it returns is treated as the engine's. So that there is a
+	// commit to fail, statements outside Tx then run in a transaction each. It
+	// is for tests.
+	Fault func(point string) error
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	pool *pgxpool.Pool
+	opts Options
+}
+
+// Open checks the options and makes the pool. It connects when the first
+// connection is needed, so it does not fail because the server is away.
+func Open(ctx context.Context, opts Options) (*DB, error) {
+	conf, err := pgxpool.ParseConfig(opts.URL)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL URL cannot be read", err)
+	}
+	orElse := func(d *time.Duration, otherwise time.Duration) {
+		if *d <= 0 {
+			*d = otherwise
+		}
+	}
+	orElse(&opts.ConnectTimeout, 30*time.Second)
+	orElse(&opts.StatementTimeout, 30*time.Second)
+	orElse(&opts.MaxLifetime, time.Hour)
+	orElse(&opts.MaxIdle, 30*time.Minute)
+	if opts.MaxConns <= 0 {
+		opts.MaxConns = 10
+	}
+	conf.MaxConns = int32(opts.MaxConns)
+	conf.MaxConnLifetime, conf.MaxConnLifetimeJitter = opts.MaxLifetime, opts.MaxLifetime/10
+	conf.MaxConnIdleTime = opts.MaxIdle
+	// An idle connection is looked at before it is used; one whose server is
+	// gone without a word must not cost a caller all its patience.
+	conf.PingTimeout = 5 * time.Second
+	if conf.ConnConfig.ConnectTimeout <= 0 {
+		conf.ConnConfig.ConnectTimeout = opts.ConnectTimeout
+	}
+	if params := conf.ConnConfig.RuntimeParams; params["application_name"] == "" && opts.ApplicationName != "" {
+		params["application_name"] = opts.ApplicationName
+	}
+	// A caller that gives up makes the server stop too; without an answer to
+	// that within a second the connection is closed.
+	conf.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL pool cannot be made", err)
+	}
+	return &DB{pool: pool, opts: opts}, nil
+}
+
+// Close closes the connections, each when the caller that has it is done.
+func (db *DB) Close() { db.pool.Close() }
+
+// run hands fn a connection, once more when the server asks to try again, and
+// observes the whole under the name.
+func (db *DB) run(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
+	start := time.Now()
+	err := db.retry(ctx, fn)
+	db.observe(name, start, err)
+	return err
+}
+
+func (db *DB) observe(name string, start time.Time, err error) {
+	if db.opts.Observe != nil {
+		db.opts.Observe(name, time.Since(start), err)
+	}
+}
+
+// maxTries is how often a step is tried that the server undoes for the sake of
+// others, which it does only where isolation is stricter than our own.
+const maxTries = 5
+
+func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+	for try := 1; ; try++ {
+		err := db.once(ctx, fn)
+		if err == nil || try == maxTries || !undone(err) {
+			return classify(err)
+		}
+		pause := time.NewTimer(rand.N(time.Duration(try) * 10 * time.Millisecond))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return classify(err)
+		}
+	}
+}
+
+func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	ctx, cancel := context.WithTimeout(ctx, db.opts.StatementTimeout)
+	defer cancel()
+	return fn(ctx, conn.Conn())
+}
+
+func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	waiting, cancel := context.WithTimeout(ctx, db.opts.ConnectTimeout)
+	defer cancel()
+	conn, err := db.pool.Acquire(waiting)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "no database connection", fmt.Errorf("acquire: %w", err))
+	}
+	return conn, nil
+}
+
+// fault asks the hook of the tests.
+func (db *DB) fault(point string) error {
+	if db.opts.Fault == nil {
+		return nil
+	}
+	return db.opts.Fault(point)
+}

@@ -1,0 +1,333 @@
+package pgdb_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/goleak"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+func open(t testing.TB, opts pgdb.Options) *pgdb.DB {
+	t.Helper()
+	db, err := pgdb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+var (
+	selectOne = pgdb.Statement{Name: "one", SQL: `SELECT 1`}
+	sleep     = pgdb.Statement{Name: "sleep", SQL: `SELECT 1 FROM pg_sleep($1::float8)`}
+	series    = pgdb.Statement{Name: "series", SQL: `SELECT n, repeat('x', 1000) FROM generate_series(1, $1::int) n`}
+)
+
+func wantCode(t *testing.T, err error, code fault.Code) {
+	t.Helper()
+	if err == nil || fault.CodeOf(err) != code {
+		t.Errorf("got %v (%s), want %s", err, fault.CodeOf(err), code)
+	}
+}
+
+func TestOneExecEach(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
+			ctx := t.Context()
+			statement := func(sql string) pgdb.Statement { return pgdb.Statement{Name: "test", SQL: sql} }
+			if _, err := db.Exec(ctx, statement(`CREATE TEMP TABLE t (id bigint, b bytea)`)); err != nil {
+				t.Fatal(err)
+			}
+			// The pool hands out its last connection first, and only this test uses it.
+			n, err := db.Exec(ctx, statement(`INSERT INTO t SELECT u.id, u.b FROM unnest($1::bigint[], $2::bytea[]) u (id, b)`),
+				[]int64{1, 2}, [][]byte{{0, 255}, nil})
+			if err != nil || n != 2 {
+				t.Fatalf("%d rows, %v", n, err)
+			}
+			var b []byte
+			found, err := db.One(ctx, statement(`SELECT b FROM t WHERE id = $1::bigint`), []any{int64(1)}, &b)
+			if err != nil || !found || string(b) != "\x00\xff" {
+				t.Errorf("found %v %q, %v", found, b, err)
+			}
+			found, err = db.One(ctx, statement(`SELECT b FROM t WHERE id = $1::bigint`), []any{int64(3)}, &b)
+			if err != nil || found {
+				t.Errorf("found %v, %v", found, err)
+			}
+			var id, sum int64
+			err = db.Each(ctx, statement(`SELECT id FROM t`), nil, func() { sum = 0 }, func() error { sum += id; return nil }, &id)
+			if err != nil || sum != 3 {
+				t.Errorf("sum %d, %v", sum, err)
+			}
+		})
+	}
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]error{}
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), Observe: func(name string, d time.Duration, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if d <= 0 {
+			t.Errorf("%s took %v", name, d)
+		}
+		seen[name] = err
+	}})
+	var n int
+	if _, err := db.One(t.Context(), selectOne, nil, &n); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Exec(t.Context(), pgdb.Statement{Name: "broken", SQL: `SELECT 1/0`})
+	wantCode(t, err, fault.Internal)
+	mu.Lock()
+	defer mu.Unlock()
+	if err, ok := seen["one"]; !ok || err != nil {
+		t.Errorf("one: %v %v", ok, err)
+	}
+	if seen["broken"] == nil {
+		t.Error("the error of broken was not observed")
+	}
+}
+
+func TestClassification(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t)})
+	for _, c := range []struct {
+		name, sql string
+		code      fault.Code
+		message   string
+	}{
+		{"missing table", `SELECT 1 FROM no_such_table`, fault.Unavailable, "holdfast migrate"},
+		{"missing function", `SELECT no_such_function()`, fault.Unavailable, "holdfast migrate"},
+		{"disk full", `DO $$ BEGIN RAISE SQLSTATE '53100'; END $$`, fault.Unavailable, "disk is full"},
+		{"read only", `DO $$ BEGIN RAISE SQLSTATE '25006'; END $$`, fault.Unavailable, "read-only"},
+		{"shutdown", `DO $$ BEGIN RAISE SQLSTATE '57P01'; END $$`, fault.Unavailable, "cannot serve"},
+		{"connection", `DO $$ BEGIN RAISE SQLSTATE '08006'; END $$`, fault.Unavailable, "cannot serve"},
+		{"deadlock, again and again", `DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$`, fault.Unavailable, "others hold"},
+		{"our mistake", `SELECT 1/0`, fault.Internal, "internal"},
+		{"terminated", `SELECT pg_terminate_backend(pg_backend_pid())`, fault.Unavailable, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: c.sql})
+			wantCode(t, err, c.code)
+			if !strings.Contains(fault.Message(err), c.message) {
+				t.Errorf("the sentence is %q", fault.Message(err))
+			}
+		})
+	}
+}
+
+func TestOpenRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	_, err := pgdb.Open(t.Context(), pgdb.Options{URL: "postgres://host:port/x"})
+	wantCode(t, err, fault.Invalid)
+}
+
+func TestStatementTimeout(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: 50 * time.Millisecond})
+	_, err := db.Exec(t.Context(), sleep, 60.0)
+	wantCode(t, err, fault.Unavailable)
+	_, err = db.Stream(t.Context(), sleep, 60.0)
+	wantCode(t, err, fault.Unavailable)
+	if _, err := db.Exec(t.Context(), selectOne); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := db.Exec(ctx, sleep, 60.0)
+	wantCode(t, err, fault.Unavailable)
+	if _, err := db.Exec(t.Context(), selectOne); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestPoolWaitIsBounded(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: 50 * time.Millisecond})
+	rows, err := db.Stream(t.Context(), selectOne)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(t.Context(), selectOne)
+	wantCode(t, err, fault.Unavailable)
+	rows.Close()
+	if _, err := db.Exec(t.Context(), selectOne); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1})
+	for _, stopAt := range []int{0, 1, 10, 5000} {
+		rows, err := db.Stream(t.Context(), series, 5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for n < stopAt && rows.Next() {
+			n++
+			var i int
+			var s string
+			if err := rows.Scan(&i, &s); err != nil || i != n {
+				t.Fatalf("row %d: %d, %v", n, i, err)
+			}
+		}
+		if stopAt == 5000 && rows.Next() {
+			t.Error("one row too many")
+		}
+		rows.Close()
+		if _, err := db.Exec(t.Context(), selectOne); err != nil {
+			t.Errorf("after %d rows: %v", stopAt, err)
+		}
+	}
+}
+
+// TestSerializationIsRetried lets two transactions at SERIALIZABLE, which the
+// URL asks for, read what the other writes; the server undoes one of them.
+func TestSerializationIsRetried(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_transaction_isolation", "serializable")})
+	statement := func(sql string) pgdb.Statement { return pgdb.Statement{Name: "test", SQL: sql} }
+	if _, err := db.Exec(t.Context(), statement(`CREATE TABLE t (n bigint)`)); err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup // reached by each first try once it has read
+	both.Add(2)
+	errs := make(chan error, 2)
+	tries := make(chan int, 2)
+	for range 2 {
+		go func() {
+			try := 0
+			errs <- db.Tx(t.Context(), "count", func(tx *pgdb.Tx) error {
+				try++
+				var n int64
+				if _, err := tx.One(statement(`SELECT count(*) FROM t`), nil, &n); err != nil {
+					return err
+				}
+				if try == 1 {
+					both.Done()
+					both.Wait()
+				}
+				_, err := tx.Exec(statement(`INSERT INTO t VALUES ($1::bigint)`), n)
+				return err
+			})
+			tries <- try
+		}()
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := <-tries + <-tries; n != 3 {
+		t.Errorf("%d tries, want 3", n)
+	}
+	var distinct int
+	if _, err := db.One(t.Context(), statement(`SELECT count(DISTINCT n) FROM t`), nil, &distinct); err != nil || distinct != 2 {
+		t.Errorf("%d numbers, %v", distinct, err)
+	}
+}
+
+func TestFaultUndoes(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	var failing string
+	db := open(t, pgdb.Options{URL: url, Fault: func(point string) error {
+		if point == failing {
+			return &pgconn.PgError{Code: "53100"}
+		}
+		return nil
+	}})
+	insert := pgdb.Statement{Name: "insert", SQL: `INSERT INTO t VALUES (1)`}
+	count := pgdb.Statement{Name: "count", SQL: `SELECT count(*) FROM t`}
+	if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "create", SQL: `CREATE TABLE t (n bigint)`}); err != nil {
+		t.Fatal(err)
+	}
+	for _, failing = range []string{"insert", "commit"} {
+		_, err := db.Exec(t.Context(), insert)
+		wantCode(t, err, fault.Unavailable)
+		wantCode(t, db.Tx(t.Context(), "tx", func(tx *pgdb.Tx) error {
+			_, err := tx.Exec(insert)
+			return err
+		}), fault.Unavailable)
+	}
+	failing = ""
+	var n int
+	if _, err := db.One(t.Context(), count, nil, &n); err != nil || n != 0 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+func TestTxPassesCodedErrors(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t)})
+	refusal := fault.New(fault.Quota, "full")
+	err := db.Tx(t.Context(), "tx", func(*pgdb.Tx) error { return refusal })
+	if !errors.Is(err, refusal) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestServerGoesAndComes opens before the server is there, and uses the same
+// pool through a stop and a crash.
+func TestServerGoesAndComes(t *testing.T) {
+	t.Parallel()
+	server := testdb.DurablePostgres(t)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, pgdb.Options{URL: server.URL(), ConnectTimeout: time.Second})
+	for _, end := range []func() error{server.Stop, server.Kill} {
+		_, err := db.Exec(t.Context(), selectOne)
+		wantCode(t, err, fault.Unavailable)
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// A connection of before is found dead at its next use, if not by the
+		// look that the pool takes at those that were idle for a while.
+		if _, err := db.Exec(t.Context(), selectOne); err != nil {
+			wantCode(t, err, fault.Unavailable)
+			if _, err := db.Exec(t.Context(), selectOne); err != nil {
+				t.Errorf("the server is back: %v", err)
+			}
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	url := testdb.Postgres(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), selectOne); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+}

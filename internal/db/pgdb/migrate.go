@@ -1,0 +1,184 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/fault"
+)
+
+// migrationLock is the key of the advisory lock under which schemas change:
+// "holdfast" as bytes.
+const migrationLock = 0x686f6c6466617374
+
+// longestMigration bounds a change, such as an index on a table of many rows,
+// and the wait for another process that applies it.
+const longestMigration = 6 * time.Hour
+
+// oldest is the first major version that has what the rooms use.
+const oldest = 15
+
+var (
+	lockSchema   = Statement{"migrate.lock", `SELECT pg_advisory_xact_lock($1::bigint)`}
+	serverNumber = Statement{"migrate.version", `SELECT current_setting('server_version_num')::int`}
+	createLedger = Statement{"migrate.create_ledger", `
+		CREATE TABLE IF NOT EXISTS schema_migrations (
+			room       TEXT      NOT NULL,
+			version    INTEGER   NOT NULL,
+			name       TEXT      NOT NULL,
+			checksum   TEXT      NOT NULL,
+			applied_at TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'UTC'),
+			PRIMARY KEY (room, version)
+		)`}
+	readLedger = Statement{"migrate.ledger", `
+		SELECT version, name, checksum FROM schema_migrations WHERE room = $1::text ORDER BY version`}
+	addToLedger = Statement{"migrate.record", `
+		INSERT INTO schema_migrations (room, version, name, checksum)
+		VALUES ($1::text, $2::int, $3::text, $4::text)`}
+	hasCitus = Statement{"migrate.citus", `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
+)
+
+// citusMarker is a line of a migration. What follows runs only on a database
+// that has the Citus extension, in the same transaction: it says how the
+// tables are distributed.
+const citusMarker = "-- citus"
+
+// Migrate applies what the database still needs of the room's changes, a
+// transaction each, and returns what it has applied. Two processes may do so
+// at once: every transaction waits for the lock and reads the ledger anew. The
+// lock belongs to the transaction, so a pooler between does no harm.
+func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
+	patient := &DB{pool: db.pool, opts: db.opts}
+	patient.opts.StatementTimeout = longestMigration
+	for {
+		next, err := patient.migrateOne(ctx, set)
+		if err != nil || next == nil {
+			return applied, err
+		}
+		applied = append(applied, *next)
+	}
+}
+
+// migrateOne applies the next change and returns it, nil when there is none.
+func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Migration, err error) {
+	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
+		next = nil
+		if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil {
+			return err
+		}
+		if err := checkVersion(tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(createLedger); err != nil {
+			return err
+		}
+		ledger, err := tx.ledger(set.Room)
+		if err != nil {
+			return err
+		}
+		pending, err := set.Pending(ledger)
+		if err != nil || len(pending) == 0 {
+			return err
+		}
+		if err := tx.apply(set.Room, pending[0]); err != nil {
+			return fmt.Errorf("%s: migration %04d_%s: %w", set.Room, pending[0].Version, pending[0].Name, err)
+		}
+		next = &pending[0]
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+func checkVersion(tx *Tx) error {
+	var number int
+	if _, err := tx.One(serverNumber, nil, &number); err != nil {
+		return err
+	}
+	if number < oldest*10000 {
+		return fault.Newf(fault.Unavailable, "PostgreSQL %d or newer is needed, this is %d", oldest, number/10000)
+	}
+	return nil
+}
+
+func (tx *Tx) ledger(room string) (ledger []migrate.Applied, err error) {
+	var a migrate.Applied
+	err = tx.Each(readLedger, []any{room}, func() error {
+		ledger = append(ledger, a)
+		return nil
+	}, &a.Version, &a.Name, &a.Checksum)
+	return ledger, err
+}
+
+func (tx *Tx) apply(room string, m migrate.Migration) error {
+	plain, distribute := splitCitus(m.SQL)
+	if err := tx.script(plain); err != nil {
+		return err
+	}
+	var citus bool
+	if _, err := tx.One(hasCitus, nil, &citus); err != nil {
+		return err
+	}
+	if citus {
+		if err := tx.script(distribute); err != nil {
+			return fmt.Errorf("distribution by Citus: %w", err)
+		}
+	}
+	_, err := tx.Exec(addToLedger, room, m.Version, m.Name, m.Checksum)
+	return err
+}
+
+// script runs any number of statements.
+func (tx *Tx) script(sql string) error {
+	if strings.TrimSpace(sql) == "" {
+		return nil
+	}
+	_, err := tx.tx.Conn().PgConn().Exec(tx.ctx, sql).ReadAll()
+	return err
+}
+
+// splitCitus separates what follows the marker.
+func splitCitus(sql string) (plain, distribute string) {
+	at := 0
+	for line := range strings.Lines(sql) {
+		if strings.TrimSpace(line) == citusMarker {
+			return sql[:at], sql[at+len(line):]
+		}
+		at += len(line)
+	}
+	return sql, ""
+}
+
+// Pending says which of the room's changes the database does not have yet.
+func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
+	var (
+		ledger []migrate.Applied
+		a      migrate.Applied
+	)
+	err := db.Each(ctx, readLedger, []any{set.Room}, func() { ledger = nil }, func() error {
+		ledger = append(ledger, a)
+		return nil
+	}, &a.Version, &a.Name, &a.Checksum)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "42P01" {
+		err = nil // no ledger: nothing was ever applied
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set.Pending(ledger)
+}
+
+// IsCitus reports whether the database has the Citus extension.
+func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
+	_, err = db.One(ctx, hasCitus, nil, &citus)
+	return citus, err
+}

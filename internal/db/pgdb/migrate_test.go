@@ -1,0 +1,109 @@
+package pgdb_test
+
+import (
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+func load(t *testing.T, files map[string]string) migrate.Set {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys["m/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	set, err := migrate.Load("room", fsys, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func versions(ms []migrate.Migration) (vs []int) {
+	for _, m := range ms {
+		vs = append(vs, m.Version)
+	}
+	return vs
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.PostgresDatabase(t)})
+	ctx := t.Context()
+	first := map[string]string{"0001_a.sql": "CREATE TABLE a (); CREATE TABLE b ();\n-- citus\nSELECT no_such_function();\n"}
+	set := load(t, first)
+	if pending, err := db.Pending(ctx, set); err != nil || len(pending) != 1 {
+		t.Fatalf("before: %v, %v", versions(pending), err)
+	}
+	if applied, err := db.Migrate(ctx, set); err != nil || len(applied) != 1 {
+		t.Fatalf("applied %v, %v", versions(applied), err)
+	}
+	if applied, err := db.Migrate(ctx, set); err != nil || len(applied) != 0 {
+		t.Errorf("again: applied %v, %v", versions(applied), err)
+	}
+
+	// A change that fails leaves nothing of itself, and what stood before it.
+	first["0002_c.sql"] = "CREATE TABLE c ();"
+	first["0003_d.sql"] = "CREATE TABLE d (); SELECT 1/0;"
+	set = load(t, first)
+	applied, err := db.Migrate(ctx, set)
+	wantCode(t, err, fault.Internal)
+	if len(applied) != 1 || applied[0].Version != 2 {
+		t.Errorf("applied %v", versions(applied))
+	}
+	first["0003_d.sql"] = "CREATE TABLE d ();"
+	set = load(t, first)
+	if pending, err := db.Pending(ctx, set); err != nil || len(pending) != 1 || pending[0].Version != 3 {
+		t.Errorf("pending %v, %v", versions(pending), err)
+	}
+	if _, err := db.Migrate(ctx, set); err != nil {
+		t.Error(err)
+	}
+
+	first["0001_a.sql"] += " "
+	_, err = db.Pending(ctx, load(t, first))
+	wantCode(t, err, fault.Internal)
+}
+
+// TestMigrateAtOnce has many processes migrate one empty database.
+func TestMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	set := load(t, map[string]string{"0001_a.sql": "CREATE TABLE a ();", "0002_b.sql": "CREATE TABLE b ();"})
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		count = map[int]int{}
+	)
+	for range 8 {
+		db := open(t, pgdb.Options{URL: url})
+		wg.Go(func() {
+			applied, err := db.Migrate(t.Context(), set)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, m := range applied {
+				count[m.Version]++
+			}
+		})
+	}
+	wg.Wait()
+	if count[1] != 1 || count[2] != 1 {
+		t.Errorf("each change is applied once, not %v times", count)
+	}
+}
+
+func TestIsCitus(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.PostgresDatabase(t)})
+	if citus, err := db.IsCitus(t.Context()); err != nil || citus {
+		t.Errorf("%v, %v", citus, err)
+	}
+}

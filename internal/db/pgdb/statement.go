@@ -1,0 +1,158 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Statement is SQL with the name under which it is timed, such as "sync.put".
+// The SQL casts its parameters, because not every mode of the driver asks the
+// server for their types.
+type Statement struct {
+	Name string
+	SQL  string
+}
+
+// One runs a statement that returns one row at most and scans it into dest.
+func (db *DB) One(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
+	err = db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
+		found, err = one(ctx, q, s, args, dest)
+		return err
+	})
+	return found, err
+}
+
+// Exec runs a statement that returns nothing and says how many rows it has
+// changed.
+func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
+	err = db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
+		changed, err = exec(ctx, q, s, args)
+		return err
+	})
+	return changed, err
+}
+
+// Each runs a statement and scans every row into dest, after which it calls
+// fn; fn's error ends it. When the server asks for another try, begin is
+// called again first: it drops what the last one has gathered.
+func (db *DB) Each(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
+	return db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
+		begin()
+		return each(ctx, q, s, args, fn, dest)
+	})
+}
+
+// querier is a connection, or a transaction on one.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// alone runs a statement that is its own transaction.
+func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, querier) error) error {
+	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
+		if db.opts.Fault == nil {
+			return fn(ctx, c)
+		}
+		return db.transaction(ctx, c, func(tx pgx.Tx) error {
+			if err := db.fault(name); err != nil {
+				return err
+			}
+			return fn(ctx, tx)
+		})
+	})
+}
+
+func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, error) {
+	rows, err := q.Query(ctx, s.SQL, args...)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	found := rows.Next()
+	if found {
+		if err := rows.Scan(dest...); err != nil {
+			return false, err
+		}
+		rows.Close() // before Err, which knows of the rest only then
+	}
+	return found, rows.Err()
+}
+
+func exec(ctx context.Context, q querier, s Statement, args []any) (int64, error) {
+	rows, err := q.Query(ctx, s.SQL, args...)
+	if err != nil {
+		return 0, err
+	}
+	rows.Close()
+	return rows.CommandTag().RowsAffected(), rows.Err()
+}
+
+func each(ctx context.Context, q querier, s Statement, args []any, fn func() error, dest []any) error {
+	rows, err := q.Query(ctx, s.SQL, args...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, dest, fn)
+	return err
+}
+
+// Tx runs fn in a transaction and commits it when fn returns nil. fn may run
+// again when the server asks for another try, so it starts from nothing each
+// time.
+func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
+	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
+		return db.transaction(ctx, c, func(tx pgx.Tx) error { return fn(&Tx{db: db, ctx: ctx, tx: tx}) })
+	})
+}
+
+func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error) error {
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err = fn(tx); err == nil {
+		err = db.fault("commit")
+	}
+	if err == nil {
+		return tx.Commit(ctx)
+	}
+	if undo := tx.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
+		// The server undoes it as well when the connection goes, and the pool
+		// closes one that it gets back in a transaction.
+		return errors.Join(err, undo)
+	}
+	return err
+}
+
+// Tx is a transaction under way.
+type Tx struct {
+	db  *DB
+	ctx context.Context // of the transaction: none of its statements outlives it
+	tx  pgx.Tx
+}
+
+// One is DB.One in the transaction.
+func (tx *Tx) One(s Statement, args []any, dest ...any) (found bool, err error) {
+	if err := tx.db.fault(s.Name); err != nil {
+		return false, err
+	}
+	return one(tx.ctx, tx.tx, s, args, dest)
+}
+
+// Exec is DB.Exec in the transaction.
+func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
+	if err := tx.db.fault(s.Name); err != nil {
+		return 0, err
+	}
+	return exec(tx.ctx, tx.tx, s, args)
+}
+
+// Each is DB.Each in the transaction, which starts again as a whole.
+func (tx *Tx) Each(s Statement, args []any, fn func() error, dest ...any) error {
+	if err := tx.db.fault(s.Name); err != nil {
+		return err
+	}
+	return each(tx.ctx, tx.tx, s, args, fn, dest)
+}

@@ -1,0 +1,95 @@
+package pgdb
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/fault"
+)
+
+// Rows is the answer of a statement that is read row by row. It holds a
+// connection until Close.
+type Rows struct {
+	rows   pgx.Rows
+	conn   *pgxpool.Conn
+	cancel context.CancelFunc
+	ahead  bool // the first row has been asked for and not been handed out
+	ended  bool
+}
+
+// Stream runs a statement whose answer may be larger than what should be in
+// memory. It returns when the first row is there; the statement's timeout ends
+// then, because how fast the rest is read is the reader's affair.
+func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
+	start := time.Now()
+	r, err := db.stream(ctx, s, args)
+	err = classify(err)
+	db.observe(s.Name, start, err)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error) {
+	if err := db.fault(s.Name); err != nil {
+		return nil, err
+	}
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	timeout := time.AfterFunc(db.opts.StatementTimeout, cancel)
+	r := &Rows{conn: conn, cancel: cancel}
+	if r.rows, err = conn.Query(ctx, s.SQL, args...); err == nil {
+		r.ahead = r.rows.Next()
+		r.ended = !r.ahead
+		err = r.rows.Err()
+	}
+	inTime := timeout.Stop()
+	if err == nil && inTime {
+		return r, nil
+	}
+	r.Close()
+	if !inTime {
+		return nil, fault.Wrap(fault.Unavailable, "the database took too long", err)
+	}
+	return nil, err
+}
+
+// Next goes to the next row, the first one to begin with.
+func (r *Rows) Next() bool {
+	if r.ahead {
+		r.ahead = false
+		return true
+	}
+	r.ended = r.ended || !r.rows.Next()
+	return !r.ended
+}
+
+// Scan reads the row into dest. What it puts into a *pgtype.DriverBytes is
+// valid until Next.
+func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
+
+// Err says why Next has returned false; nil at the end of the rows.
+func (r *Rows) Err() error { return classify(r.rows.Err()) }
+
+// Close gives the connection back. Rows that nobody has read are not fetched:
+// the server is told to stop.
+func (r *Rows) Close() {
+	if !r.ended {
+		r.cancel()
+	}
+	if r.rows != nil {
+		r.rows.Close()
+	}
+	r.cancel()
+	if r.conn != nil {
+		r.conn.Release()
+		r.conn = nil
+	}
+}
