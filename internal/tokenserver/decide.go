@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"errors"
 	"time"
 
 	"holdfast/internal/fault"
@@ -72,6 +73,13 @@ func Decide(st Standing, s SignIn) (Plan, error) {
 		return Plan{}, err
 	}
 	return st.follow(current, s), nil
+}
+
+// Records reports whether the operator is told of a refusal. Whom they have
+// denied by name they know.
+func (st *Standing) Records(refusal error) bool {
+	var r *Refusal
+	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
 // decideRetired lets an account that was deleted in only with a token of that

@@ -2,7 +2,11 @@ package tokenserver
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"holdfast/internal/fault"
 )
 
 // Store keeps the accounts, their storage users and the nodes. Every method is
@@ -106,7 +110,7 @@ type NodeChange struct {
 type Admission interface {
 	// SetAccess lists an account as Allowed or Denied, with the operator's
 	// note, or with Unlisted takes it off the list. Either way it is no longer
-	// among the refused.
+	// among the refused. What Rule.Check refuses is fault.Invalid.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
 	// ListAccess is a page of the list: at most limit rules of accounts with
@@ -141,3 +145,11 @@ type Refused struct {
 // pushes out the one that was refused the longest ago. Whoever has an account
 // at the accounts server can get into it, and these are millions.
 const MaxRefused = 1000
+
+// Check refuses, with fault.Invalid, a note that the table cannot hold.
+func (r Rule) Check() error {
+	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
+		return fault.Newf(fault.Invalid, "a note is text of at most %d bytes", MaxNote)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/tokenserver"
+)
+
+// SetAccess implements tokenserver.Store.
+func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenserver.Rule, now time.Time) error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	if err := r.Check(); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, "token.set_access", func(c *sqlite.Conn) error {
+		if err := exec(c, sqlClearRefused, a.FxAUID); err != nil {
+			return err
+		}
+		if r.Access == tokenserver.Unlisted {
+			return exec(c, sqlClearAccess, a.FxAUID)
+		}
+		return exec(c, sqlSetAccess, a.FxAUID, r.Access.String(), r.Note, now.UnixMilli())
+	})
+}
+
+// ListAccess implements tokenserver.Store.
+func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules []tokenserver.Rule, err error) {
+	err = s.db.Read(ctx, "token.list_access", func(c *sqlite.Conn) error {
+		rules, err = collect(c, sqlListAccess, func(stmt *sqlite.Stmt) tokenserver.Rule {
+			return tokenserver.Rule{
+				FxAUID:    stmt.ColumnText(0),
+				Access:    tokenserver.ParseAccess(stmt.ColumnText(1)),
+				Note:      stmt.ColumnText(2),
+				CreatedAt: stmt.ColumnInt64(3),
+			}
+		}, after, limit)
+		return err
+	})
+	return rules, err
+}
+
+// Refused implements tokenserver.Store.
+func (s *Store) Refused(ctx context.Context, limit int) (refused []tokenserver.Refused, err error) {
+	err = s.db.Read(ctx, "token.refused", func(c *sqlite.Conn) error {
+		refused, err = collect(c, sqlRefused, func(stmt *sqlite.Stmt) tokenserver.Refused {
+			return tokenserver.Refused{
+				FxAUID:   stmt.ColumnText(0),
+				FirstAt:  stmt.ColumnInt64(1),
+				LastAt:   stmt.ColumnInt64(2),
+				Attempts: stmt.ColumnInt64(3),
+			}
+		}, limit)
+		return err
+	})
+	return refused, err
+}

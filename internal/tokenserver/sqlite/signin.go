@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/tokenserver"
+)
+
+// SignIn implements tokenserver.Store. It decides on a snapshot first; only
+// when there is something to write does it take its turn with the writer, where
+// it decides again.
+func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
+	st, err := s.Standing(ctx, a)
+	if err != nil {
+		return tokenserver.User{}, err
+	}
+	plan, refusal := tokenserver.Decide(st, in)
+	if refusal == nil && plan.Idle() || refusal != nil && !st.Records(refusal) {
+		return plan.User, refusal
+	}
+	var u tokenserver.User
+	err = s.db.Write(ctx, "token.sign_in", func(c *sqlite.Conn) error {
+		st, err := standing(c, a)
+		if err != nil {
+			return err
+		}
+		plan, refusal = tokenserver.Decide(st, in)
+		if refusal != nil {
+			if st.Records(refusal) {
+				return refuse(c, a, in.Now)
+			}
+			return nil // the refusal is the answer, not a failed step
+		}
+		u, err = carryOut(c, a, in, plan)
+		return err
+	})
+	if err == nil {
+		err = refusal
+	}
+	return u, err
+}
+
+// carryOut writes what a sign-in was planned to change.
+func carryOut(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
+	u := p.User
+	if p.Allocate {
+		node, err := allocate(c, in)
+		if err != nil {
+			return u, err
+		}
+		u.NodeID, u.Node = node.ID, node.URL
+	}
+	switch p.Op {
+	case tokenserver.Insert:
+		u.Email = a.Email()
+		err := exec(c, sqlInsertUser, u.Email, u.Generation, u.ClientState, u.CreatedAt, u.NodeID, nullable(u.KeysChangedAt))
+		if err != nil {
+			return u, err
+		}
+		u.UID = c.LastInsertRowID()
+	case tokenserver.Update:
+		if err := exec(c, sqlUpdateUser, u.Generation, nullable(u.KeysChangedAt), a.Email()); err != nil {
+			return u, err
+		}
+	}
+	if p.Replace {
+		return u, exec(c, sqlReplaceOthers, u.CreatedAt, a.Email(), u.UID)
+	}
+	return u, nil
+}
+
+// allocate takes a place on a node.
+func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
+	nodes, err := collect(c, sqlNodes, scanNode)
+	if err != nil {
+		return tokenserver.Node{}, err
+	}
+	taken, changed, err := tokenserver.Allocate(nodes, in.ReleaseRate, in.SpannerNode)
+	if err != nil {
+		return tokenserver.Node{}, err
+	}
+	for _, n := range changed {
+		if err := exec(c, sqlTakeNode, n.Available, n.Load, n.ID); err != nil {
+			return tokenserver.Node{}, err
+		}
+	}
+	return taken, nil
+}
+
+// refuse records that an account was not admitted.
+func refuse(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
+	if err := exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
+		return err
+	}
+	return exec(c, sqlTrimRefused, tokenserver.MaxRefused)
+}

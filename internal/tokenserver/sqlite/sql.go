@@ -1,0 +1,69 @@
+package sqlite
+
+const sqlPing = `SELECT 1`
+
+// service is the number of the only service.
+const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
+
+// userColumns is a row of users with the URL of its node, as scanUser reads it.
+const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
+
+// Users.
+const (
+	sqlAccount = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.email = ? AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC LIMIT ?`
+	sqlInsertUser = `INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
+		VALUES (` + service + `, ?, ?, ?, ?, ?, ?)`
+	// The guards hold against processes that write without having read what we did.
+	sqlUpdateUser = `UPDATE users SET generation = ?1, keys_changed_at = ?2
+		WHERE email = ?3 AND service = ` + service + ` AND replaced_at IS NULL
+			AND generation <= ?1 AND coalesce(keys_changed_at, 0) <= coalesce(?2, keys_changed_at, 0)`
+	sqlReplaceOthers = `UPDATE users SET replaced_at = ?
+		WHERE email = ? AND service = ` + service + ` AND replaced_at IS NULL AND uid <> ?`
+	sqlReplace = `UPDATE users SET replaced_at = ?
+		WHERE email = ? AND service = ` + service + ` AND replaced_at IS NULL`
+	sqlRetire = `UPDATE users SET replaced_at = ?, generation = 9223372036854775807
+		WHERE email = ? AND service = ` + service + ` AND replaced_at IS NULL`
+	sqlChangePassword = `UPDATE users SET generation = ?1
+		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL AND generation < ?1`
+	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
+	sqlDue = `SELECT ` + userColumns + `, EXISTS (
+			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL
+				AND k.client_state = u.client_state AND coalesce(k.keys_changed_at, 0) = coalesce(u.keys_changed_at, 0))
+		FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.service = ` + service + ` AND u.replaced_at < ? AND (u.replaced_at, u.uid) > (?, ?) AND coalesce(n.downed, 0) = 0
+		ORDER BY u.replaced_at, u.uid LIMIT ?`
+	sqlForget = `DELETE FROM users WHERE uid = ? AND service = ` + service + ` AND replaced_at IS NOT NULL`
+)
+
+// nodeColumns is a row of nodes as scanNode reads it.
+const nodeColumns = `id, node, available, current_load, capacity, downed, backoff`
+
+// Nodes.
+const (
+	sqlNodes    = `SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`
+	sqlTakeNode = `UPDATE nodes SET available = ?, current_load = ? WHERE id = ?`
+	sqlAddNode  = `INSERT INTO nodes (service, node, available, current_load, capacity, downed, backoff)
+		VALUES (` + service + `, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING ` + nodeColumns
+	sqlSetNode = `UPDATE nodes SET available = coalesce(?, available), capacity = coalesce(?, capacity),
+			downed = coalesce(?, downed), backoff = coalesce(?, backoff)
+		WHERE service = ` + service + ` AND node = ? RETURNING ` + nodeColumns
+	sqlFirstNode    = `SELECT node FROM first_node`
+	sqlSetFirstNode = `INSERT INTO first_node (node) VALUES (?)`
+)
+
+// Admission.
+const (
+	sqlAccess    = `SELECT access FROM account_access WHERE fxa_uid = ?`
+	sqlSetAccess = `INSERT INTO account_access (fxa_uid, access, note, created_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET access = excluded.access, note = excluded.note, created_at = excluded.created_at`
+	sqlClearAccess = `DELETE FROM account_access WHERE fxa_uid = ?`
+	sqlListAccess  = `SELECT fxa_uid, access, note, created_at FROM account_access WHERE fxa_uid > ? ORDER BY fxa_uid LIMIT ?`
+	sqlRefuse      = `INSERT INTO refused_sign_ins (fxa_uid, first_at, last_at, attempts) VALUES (?1, ?2, ?2, 1)
+		ON CONFLICT DO UPDATE SET last_at = excluded.last_at, attempts = attempts + 1`
+	sqlTrimRefused = `DELETE FROM refused_sign_ins WHERE fxa_uid IN (
+		SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT -1 OFFSET ?)`
+	sqlClearRefused = `DELETE FROM refused_sign_ins WHERE fxa_uid = ?`
+	sqlRefused      = `SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT ?`
+)

@@ -1,0 +1,91 @@
+// Package sqlite keeps the accounts and nodes of a tokenserver in one SQLite
+// file.
+//
+// A write is one step of the file's writer, which is the lock that the room's
+// rules need, also against other processes on the file. A sign-in that changes
+// nothing, which nearly all do not, is a read.
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"sync/atomic"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/tokenserver"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the schema changes of this backend.
+func Migrations() (migrate.Set, error) {
+	return migrate.Load("tokenserver", migrations, "migrations")
+}
+
+// Store implements tokenserver.Store.
+type Store struct {
+	db       *sqlitedb.DB
+	migrated atomic.Bool
+}
+
+var _ tokenserver.Store = (*Store)(nil)
+
+// New returns a store on a file that Migrations have been applied to, or will
+// be before the first use.
+func New(db *sqlitedb.DB) *Store { return &Store{db: db} }
+
+// Ping implements tokenserver.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.migrated.Load() {
+		return s.db.Read(ctx, "token.ping", func(c *sqlite.Conn) error { return exec(c, sqlPing) })
+	}
+	set, err := Migrations()
+	if err != nil {
+		return err
+	}
+	pending, err := s.db.Pending(ctx, set)
+	if err != nil {
+		return err
+	}
+	if len(pending) > 0 {
+		return fault.Newf(fault.Unavailable, "the token database needs %d migrations", len(pending))
+	}
+	s.migrated.Store(true)
+	return nil
+}
+
+// exec runs a statement whose rows, if any, do not matter.
+func exec(c *sqlite.Conn, sql string, args ...any) error {
+	return sqlitex.Execute(c, sql, &sqlitex.ExecOptions{Args: args})
+}
+
+// collect runs a statement and returns its rows.
+func collect[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
+	err = sqlitex.Execute(c, sql, &sqlitex.ExecOptions{Args: args, ResultFunc: func(stmt *sqlite.Stmt) error {
+		rows = append(rows, scan(stmt))
+		return nil
+	}})
+	return rows, err
+}
+
+// nullable is a mark as a parameter.
+func nullable(m tokenserver.Mark) any {
+	if !m.Known {
+		return nil
+	}
+	return m.Value
+}
+
+// optional is what may be left as it is, as a parameter.
+func optional[T any](v *T) any {
+	if v == nil {
+		return nil
+	}
+	return *v
+}

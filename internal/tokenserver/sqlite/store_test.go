@@ -1,0 +1,109 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	zombiezen "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+	"holdfast/internal/tokenserver/sqlite"
+	"holdfast/internal/tokenserver/storetest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, open)
+}
+
+// open makes a migrated file with two handles on it, as two processes have.
+func open(t testing.TB, faulty func(string) error) storetest.Database {
+	t.Helper()
+	path := filepath.Join(testdb.SQLite(t), "tokenserver.db")
+	other := openFile(t, sqlitedb.Options{Path: path})
+	migrate(t, other)
+	db := openFile(t, sqlitedb.Options{Path: path, Fault: faulty})
+	return storetest.Database{
+		Store: sqlite.New(db),
+		Other: sqlite.New(other),
+		SQL:   func(t testing.TB, sql string) [][]string { return query(t, other, sql) },
+	}
+}
+
+func openFile(t testing.TB, opts sqlitedb.Options) *sqlitedb.DB {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func migrate(t testing.TB, db *sqlitedb.DB) {
+	t.Helper()
+	set, err := sqlite.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// query runs any statement and returns its rows as text.
+func query(t testing.TB, db *sqlitedb.DB, sql string) (rows [][]string) {
+	t.Helper()
+	err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
+		return sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(stmt *zombiezen.Stmt) error {
+			row := make([]string, stmt.ColumnCount())
+			for i := range row {
+				if row[i] = stmt.ColumnText(i); stmt.ColumnIsNull(i) {
+					row[i] = "-"
+				}
+			}
+			rows = append(rows, row)
+			return nil
+		}})
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return rows
+}
+
+func TestPingBeforeMigration(t *testing.T) {
+	t.Parallel()
+	db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
+	s := sqlite.New(db)
+	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("an empty file: %v", err)
+	}
+	migrate(t, db)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("after migration: %v", err)
+	}
+}
+
+// A file that another server's tables are in already is taken over with what
+// they hold.
+func TestMigrateOverForeignTables(t *testing.T) {
+	t.Parallel()
+	db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
+	query(t, db, `CREATE TABLE services (id INTEGER PRIMARY KEY, service VARCHAR(30) UNIQUE, pattern VARCHAR(128))`)
+	query(t, db, `INSERT INTO services VALUES (5, 'sync-1.5', '{node}/1.5/{uid}')`)
+	migrate(t, db)
+	if rows := query(t, db, `SELECT id FROM services`); len(rows) != 1 || rows[0][0] != "5" {
+		t.Errorf("services: %v", rows)
+	}
+	if nodes, err := sqlite.New(db).ListNodes(t.Context()); err != nil || len(nodes) != 0 {
+		t.Errorf("nodes: %v, %v", nodes, err)
+	}
+}

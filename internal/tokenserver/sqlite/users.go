@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/tokenserver"
+)
+
+// Standing implements tokenserver.Store.
+func (s *Store) Standing(ctx context.Context, a tokenserver.Account) (st tokenserver.Standing, err error) {
+	if err := a.Check(); err != nil {
+		return st, err
+	}
+	err = s.db.Read(ctx, "token.standing", func(c *sqlite.Conn) error {
+		st, err = standing(c, a)
+		return err
+	})
+	return st, err
+}
+
+func standing(c *sqlite.Conn, a tokenserver.Account) (st tokenserver.Standing, err error) {
+	listed, err := collect(c, sqlAccess, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, a.FxAUID)
+	if err != nil {
+		return st, err
+	}
+	if len(listed) > 0 {
+		st.Access = tokenserver.ParseAccess(listed[0])
+	}
+	st.Users, err = collect(c, sqlAccount, scanUser, a.Email(), tokenserver.MaxUsers)
+	return st, err
+}
+
+func scanUser(stmt *sqlite.Stmt) tokenserver.User {
+	u := tokenserver.User{
+		UID:         stmt.ColumnInt64(0),
+		Email:       stmt.ColumnText(1),
+		Generation:  stmt.ColumnInt64(2),
+		ClientState: stmt.ColumnText(3),
+		CreatedAt:   stmt.ColumnInt64(4),
+		Replaced:    !stmt.ColumnIsNull(5),
+		ReplacedAt:  stmt.ColumnInt64(5),
+		NodeID:      stmt.ColumnInt64(6),
+		Node:        stmt.ColumnText(8),
+	}
+	if !stmt.ColumnIsNull(7) {
+		u.KeysChangedAt = tokenserver.Mark{Value: stmt.ColumnInt64(7), Known: true}
+	}
+	return u
+}
+
+// ListUsers implements tokenserver.Store.
+func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) (users []tokenserver.User, err error) {
+	err = s.db.Read(ctx, "token.list_users", func(c *sqlite.Conn) error {
+		users, err = collect(c, sqlListUsers, scanUser, after, replaced, limit)
+		return err
+	})
+	return users, err
+}
+
+// Replace implements tokenserver.Store.
+func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Time, retire bool) (int, error) {
+	sql := sqlReplace
+	if retire {
+		sql = sqlRetire
+	}
+	return s.change(ctx, "token.replace", a, sql, now.UnixMilli(), a.Email())
+}
+
+// ChangePassword implements tokenserver.Store.
+func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, generation int64) (int, error) {
+	return s.change(ctx, "token.change_password", a, sqlChangePassword, generation, a.Email())
+}
+
+// change runs a statement on an account's rows and counts them.
+func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, sql string, args ...any) (changed int, err error) {
+	if err := a.Check(); err != nil {
+		return 0, err
+	}
+	err = s.db.Write(ctx, name, func(c *sqlite.Conn) error {
+		err := exec(c, sql, args...)
+		changed = c.Changes()
+		return err
+	})
+	return changed, err
+}
+
+// Due implements tokenserver.Store.
+func (s *Store) Due(
+	ctx context.Context, before time.Time, after tokenserver.DueUser, limit int,
+) (due []tokenserver.DueUser, err error) {
+	err = s.db.Read(ctx, "token.due", func(c *sqlite.Conn) error {
+		due, err = collect(c, sqlDue, func(stmt *sqlite.Stmt) tokenserver.DueUser {
+			return tokenserver.DueUser{User: scanUser(stmt), KeysLive: stmt.ColumnBool(9)}
+		}, before.UnixMilli(), after.ReplacedAt, after.UID, limit)
+		return err
+	})
+	return due, err
+}
+
+// Forget implements tokenserver.Store.
+func (s *Store) Forget(ctx context.Context, uid int64) error {
+	return s.db.Write(ctx, "token.forget", func(c *sqlite.Conn) error { return exec(c, sqlForget, uid) })
+}

@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	ts "holdfast/internal/tokenserver"
+)
+
+// testRandomSignIns lets browsers with random tokens and keys, an operator and
+// another process loose on an account, and watches what must hold whatever
+// they do.
+func testRandomSignIns(t *testing.T, e env) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := &life{env: e, t: t, rt: rt, a: account(), seen: map[int64]bool{}, left: map[string]bool{}}
+		rt.Repeat(map[string]func(*rapid.T){
+			"":               l.check,
+			"sign in":        l.signIn,
+			"sign in again":  l.signIn, // more often than the rest
+			"follow on":      l.followOn,
+			"replace":        func(*rapid.T) { l.change(l.Store.Replace(t.Context(), l.a, noon, false)) },
+			"lose a node":    func(*rapid.T) { l.exec(t, `UPDATE users SET nodeid = 987654321 WHERE email = '%s'`, l.a.Email()) },
+			"another's row":  l.insertBeside,
+			"password":       l.changePassword,
+			"clock set back": func(*rapid.T) { l.now -= 500 },
+		})
+	})
+}
+
+// life is an account as the test sees it.
+type life struct {
+	env
+	t    *testing.T
+	rt   *rapid.T
+	a    ts.Account
+	now  int64           // ms after noon
+	last ts.User         // whom the account was let in as
+	seen map[int64]bool  // UIDs
+	left map[string]bool // client states that were left behind
+}
+
+func (l *life) change(_ int, err error) {
+	if err != nil {
+		l.rt.Fatal(err)
+	}
+}
+
+func (l *life) check(rt *rapid.T) {
+	if got := l.unreplaced(l.t, l.a); len(got) > 2 { // ours, and the one that another process wrote beside it
+		rt.Fatalf("rows that are not replaced: %+v", got)
+	}
+}
+
+func (l *life) signIn(rt *rapid.T) {
+	l.now += rapid.Int64Range(0, 3).Draw(rt, "ms")
+	l.try(rt, signIn(
+		rapid.Int64Range(0, 12).Draw(rt, "generation"),
+		rapid.SampledFrom([]string{"", "aa", "bb", "cc", "dd"}).Draw(rt, "state"),
+		rapid.Int64Range(0, 12).Draw(rt, "keys"),
+	))
+}
+
+// followOn is a sign-in that is let in more often than not.
+func (l *life) followOn(rt *rapid.T) {
+	next := max(l.last.Generation, l.last.KeysChangedAt.Value) + 1
+	l.try(rt, signIn(next, rapid.SampledFrom([]string{"aa", "bb", "cc", "dd", "ee", "ff"}).Draw(rt, "state"), next))
+}
+
+// try signs in and compares with the rules, and with what must hold of them.
+func (l *life) try(rt *rapid.T, in ts.SignIn) {
+	in.Now = noon.Add(time.Duration(l.now) * time.Millisecond)
+	before, err := l.Store.Standing(l.t.Context(), l.a)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	plan, refusal := ts.Decide(before, in)
+	u, err := l.Store.SignIn(l.t.Context(), l.a, in)
+	after := l.users(l.t, l.a)
+	if refusal != nil {
+		if !sameRefusal(err, refusal) || !reflect.DeepEqual(after, before.Users) {
+			rt.Fatalf("got %v, want %v; the rows are\n%+v, were\n%+v", err, refusal, after, before.Users)
+		}
+		return
+	}
+	if err != nil {
+		rt.Fatal(err)
+	}
+	l.letIn(rt, in, plan, before.Users, after, u)
+}
+
+func (l *life) letIn(rt *rapid.T, in ts.SignIn, plan ts.Plan, before, after []ts.User, u ts.User) {
+	isNew := !slices.ContainsFunc(before, func(b ts.User) bool { return b.UID == u.UID })
+	live := slices.DeleteFunc(slices.Clone(after), func(u ts.User) bool { return u.Replaced })
+	switch {
+	case len(live) != 1 || live[0] != u:
+		rt.Fatalf("let in as %+v, the rows are %+v", u, after)
+	case u.ClientState != in.Keys.ClientState || in.Generation.Known && u.Generation != in.Generation.Value:
+		rt.Fatalf("let in with %+v as %+v", in, u)
+	case len(before) < ts.MaxUsers && l.left[u.ClientState]:
+		rt.Fatalf("stale keys %q were let in", u.ClientState)
+	case isNew != (plan.Op == ts.Insert) || isNew && l.seen[u.UID]:
+		rt.Fatalf("user %d is new: %v; %+v", u.UID, isNew, plan)
+	case len(before) > 0 && u.Generation < slices.MaxFunc(before, func(a, b ts.User) int { return int(a.Generation - b.Generation) }).Generation:
+		rt.Fatalf("the generation sank to %d from %+v", u.Generation, before)
+	}
+	for _, b := range before {
+		if b.ClientState != u.ClientState {
+			l.left[b.ClientState] = true
+		}
+	}
+	l.seen[u.UID], l.last = true, u
+}
+
+func sameRefusal(got, want error) bool {
+	var g, w *ts.Refusal
+	return errors.As(got, &g) && errors.As(want, &w) && reflect.DeepEqual(g, w)
+}
+
+// insertBeside writes a current row of the same state without replacing ours,
+// as a process does that races with us without our lock.
+func (l *life) insertBeside(*rapid.T) {
+	if got := l.unreplaced(l.t, l.a); len(got) == 1 {
+		u := got[0]
+		u.CreatedAt++
+		l.seen[l.insert(l.t, l.a, u)] = true
+	}
+}
+
+func (l *life) changePassword(rt *rapid.T) {
+	l.change(l.Store.ChangePassword(l.t.Context(), l.a, rapid.Int64Range(0, 12).Draw(rt, "generation")))
+}

@@ -1,0 +1,208 @@
+// Package storetest is the contract of a tokenserver.Store as tests.
+//
+// A backend calls Run from a test of its own; what is not in this suite no
+// caller may rely on. Where a test concerns one account, it has a fresh one on
+// a database that such tests share; where it concerns all of a table, it has a
+// fresh database.
+//
+// The table of cases of the room's rules is here too, exported, so that the
+// rules and what a backend makes of them are held against the same lines.
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+	ts "holdfast/internal/tokenserver"
+)
+
+// Database is an empty, migrated database of a backend.
+type Database struct {
+	// Store is what is tested, and Other another one on the same database, as
+	// another process has it.
+	Store, Other ts.Store
+
+	// SQL runs one statement as a process does that knows nothing of us, and
+	// returns its rows as text, NULL as "-".
+	SQL func(t testing.TB, sql string) [][]string
+}
+
+// Opener makes a database. Store, and only it, asks fault, unless that is nil,
+// at every point where the engine can fail and treats what it returns as the
+// engine's error. What it opens is closed by a cleanup of t.
+type Opener func(t testing.TB, fault func(point string) error) Database
+
+// Run runs the suite.
+func Run(t *testing.T, open Opener) {
+	shared := newEnv(t, open(t, nil))
+	shared.addNode(t, caseNode)
+	for name, test := range map[string]func(*testing.T, env){
+		"Cases":                testCases,
+		"AccountIsNamed":       testAccountIsNamed,
+		"UnknownAccount":       testUnknownAccount,
+		"FirstSignIn":          testFirstSignIn,
+		"Isolation":            testIsolation,
+		"SameKeysSameUser":     testSameKeysSameUser,
+		"NewestTwentyCount":    testNewestTwentyCount,
+		"UIDsNeverComeAgain":   testUIDsNeverComeAgain,
+		"Replace":              testReplace,
+		"Retire":               testRetire,
+		"ChangePassword":       testChangePassword,
+		"ForeignWrites":        testForeignWrites,
+		"FirstSignInsAtOnce":   testFirstSignInsAtOnce,
+		"NewKeysAtOnce":        testNewKeysAtOnce,
+		"RetireDuringSignIns":  testRetireDuringSignIns,
+		"Access":               testAccess,
+		"AccessOfBadNotes":     testAccessOfBadNotes,
+		"CancelledBeforehand":  testCancelled,
+		"RandomSignIns":        testRandomSignIns,
+		"GenerationNeverSinks": testGenerationNeverSinks,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, shared)
+		})
+	}
+	for name, test := range map[string]func(*testing.T, env){
+		"Columns":           testColumns,
+		"FirstNode":         testFirstNode,
+		"FirstNodeAtOnce":   testFirstNodeAtOnce,
+		"NodesOfAnother":    testNodesOfAnother,
+		"AddNode":           testAddNode,
+		"SetNode":           testSetNode,
+		"Places":            testPlaces,
+		"PlacesAtOnce":      testPlacesAtOnce,
+		"FixedNode":         testFixedNode,
+		"NoNode":            testNoNode,
+		"Moved":             testMoved,
+		"ListUsers":         testListUsers,
+		"Due":               testDue,
+		"DuePages":          testDuePages,
+		"Forget":            testForget,
+		"ListAccess":        testListAccess,
+		"Refused":           testRefused,
+		"RefusedIsBounded":  testRefusedIsBounded,
+		"Ping":              testPing,
+		"RowsOfAnotherKind": testOtherServices,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newEnv(t, open(t, nil)))
+		})
+	}
+	t.Run("Faults", func(t *testing.T) {
+		t.Parallel()
+		testFaults(t, open)
+	})
+}
+
+// env is a database with what tests do to it.
+type env struct{ Database }
+
+func newEnv(t testing.TB, db Database) env {
+	t.Helper()
+	must(t, db.Store.Ping(t.Context()))
+	return env{db}
+}
+
+// noon is the moment of most sign-ins.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// account is one that nobody has seen.
+func account() ts.Account { return ts.Account{FxAUID: ident.New(), Domain: "accounts.example"} }
+
+func (e env) addNode(t testing.TB, url string) ts.Node {
+	t.Helper()
+	n, err := e.Store.AddNode(t.Context(), ts.Node{URL: url, Available: 1 << 30, Capacity: 1 << 30})
+	must(t, err)
+	return n
+}
+
+// signIn lets an account in or ends the test.
+func (e env) signIn(t testing.TB, a ts.Account, in ts.SignIn) ts.User {
+	t.Helper()
+	u, err := e.Store.SignIn(t.Context(), a, in)
+	if err != nil {
+		t.Fatalf("sign in %+v: %v", in, err)
+	}
+	return u
+}
+
+// users is the rows of an account, newest first.
+func (e env) users(t testing.TB, a ts.Account) []ts.User {
+	t.Helper()
+	st, err := e.Store.Standing(t.Context(), a)
+	must(t, err)
+	return st.Users
+}
+
+// unreplaced is those rows that are not replaced.
+func (e env) unreplaced(t testing.TB, a ts.Account) []ts.User {
+	t.Helper()
+	return slices.DeleteFunc(e.users(t, a), func(u ts.User) bool { return u.Replaced })
+}
+
+// exec is SQL with arguments written into it; texts are quoted by %s as '%s'.
+func (e env) exec(t testing.TB, format string, args ...any) {
+	t.Helper()
+	e.SQL(t, fmt.Sprintf(format, args...))
+}
+
+// insert writes a row as another process would and returns its UID.
+func (e env) insert(t testing.TB, a ts.Account, u ts.User) int64 {
+	t.Helper()
+	null := func(known bool, v int64) string {
+		if !known {
+			return "NULL"
+		}
+		return fmt.Sprint(v)
+	}
+	node := fmt.Sprintf("(SELECT id FROM nodes WHERE node = '%s')", u.Node)
+	if u.Node == "" {
+		node = "987654321"
+	}
+	e.exec(t, `INSERT INTO users (service, email, generation, client_state, created_at, replaced_at, nodeid, keys_changed_at)
+		VALUES ((SELECT id FROM services WHERE service = 'sync-1.5'), '%s', %d, '%s', %d, %s, %s, %s)`,
+		a.Email(), u.Generation, u.ClientState, u.CreatedAt, null(u.Replaced, u.ReplacedAt), node,
+		null(u.KeysChangedAt.Known, u.KeysChangedAt.Value))
+	rows := e.SQL(t, fmt.Sprintf(`SELECT max(uid) FROM users WHERE email = '%s'`, a.Email()))
+	var uid int64
+	_, err := fmt.Sscan(rows[0][0], &uid)
+	must(t, err)
+	return uid
+}
+
+// dump is everything in the tables, for comparing before and after.
+func (e env) dump(t testing.TB) string {
+	t.Helper()
+	var b strings.Builder
+	for _, table := range []string{
+		"services ORDER BY id", "nodes ORDER BY id", "users ORDER BY uid", "first_node ORDER BY node",
+		"account_access ORDER BY fxa_uid", "refused_sign_ins ORDER BY fxa_uid",
+	} {
+		fmt.Fprintln(&b, table)
+		for _, row := range e.SQL(t, "SELECT * FROM "+table) {
+			fmt.Fprintln(&b, strings.Join(row, " "))
+		}
+	}
+	return b.String()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantCode(t testing.TB, what string, err error, code fault.Code) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Errorf("%s: %v, want %s", what, err, code)
+	}
+}
