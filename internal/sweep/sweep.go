@@ -1,0 +1,103 @@
+// Package sweep runs what has to be done again and again and in small steps:
+// removing what has expired, cleaning up what was replaced.
+//
+// A step is bounded, so that no caller of the database waits long for it, and
+// safe in several processes at once; the room that owns the job sees to both.
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+)
+
+// Job is one thing to do again and again.
+type Job struct {
+	Name  string        // in logs and metrics
+	Every time.Duration // from the end of one round to the start of the next
+	Limit int           // most rows of a step
+
+	// Run does one step at now: at most limit rows. It returns how many they
+	// were, also with an error; limit of them means that there may be more.
+	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
+}
+
+// Options are what the jobs of a process have in common. Only Clock is needed.
+type Options struct {
+	Clock clock.Clock
+	Log   *slog.Logger
+
+	// Observe is told of every round: the rows and the error.
+	Observe func(job string, rows int, err error)
+
+	// After is time.After; tests turn it by hand.
+	After func(time.Duration) <-chan time.Time
+}
+
+// Run runs the jobs, each on its own, until ctx ends and the step that is then
+// under way has returned.
+func Run(ctx context.Context, jobs []Job, o Options) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, int, error) {}
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	var wg sync.WaitGroup
+	for _, j := range jobs {
+		wg.Go(func() { o.repeat(ctx, j) })
+	}
+	wg.Wait()
+}
+
+// maxBackoff is the longest pause after rounds that failed.
+const maxBackoff = 10 * time.Minute
+
+// repeat runs one job. The first round comes after a part of the pause, so that
+// processes that start together do not sweep together.
+func (o Options) repeat(ctx context.Context, j Job) {
+	pause := rand.N(j.Every)
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.After(pause):
+		}
+		n, err := RunOnce(ctx, j, o.Clock)
+		if ctx.Err() != nil {
+			return
+		}
+		o.Observe(j.Name, n, err)
+		pause = j.Every + rand.N(j.Every/4+1)
+		if err == nil {
+			failures = 0
+			continue
+		}
+		failures++
+		pause = min(pause<<min(failures, 6), max(maxBackoff, j.Every))
+		o.Log.Warn("a sweep failed", "job", j.Name, "error", err, "again_in", pause)
+	}
+}
+
+// RunOnce runs steps of a job back to back until one finds less than its limit,
+// and returns the rows of all of them.
+func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) {
+	for {
+		n, err := j.Run(ctx, now(), j.Limit)
+		rows += n
+		if err != nil || n < j.Limit {
+			return rows, err
+		}
+		if err := ctx.Err(); err != nil {
+			return rows, err
+		}
+	}
+}
