@@ -1,0 +1,106 @@
+package obs_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/obs"
+)
+
+func TestNewLog(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	log, err := obs.NewLog(&b, "warn", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("quiet")
+	log.Warn("loud", "n", 1)
+	if got := b.String(); strings.Contains(got, "quiet") || !strings.Contains(got, `"msg":"loud","n":1`) {
+		t.Errorf("log %q", got)
+	}
+	for _, wrong := range [][2]string{{"loud", "text"}, {"info", "xml"}} {
+		if _, err := obs.NewLog(&b, wrong[0], wrong[1]); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	m := obs.NewMetrics("1.2.3", "abc")
+	m.Request("syncstorage", "bso", "PUT", 200, time.Millisecond)
+	m.Database("syncstorage", "sqlite")("sync.put", time.Millisecond, fault.New(fault.Quota, "full"))
+	m.Database("tokenserver", "sqlite")("users.sign_in", time.Millisecond, errors.New("boom"))
+	m.Sweep("expired", 7, nil)
+	m.Counter("holdfast_test_total", "A test.", "kind").WithLabelValues("x").Inc()
+	m.Gauge("holdfast_test_load", "A test.", func() float64 { return 0.5 })
+
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{
+		`holdfast_build_info{commit="abc",version="1.2.3"} 1`,
+		`holdfast_http_request_duration_seconds_count{method="PUT",room="syncstorage",route="bso",status="200"} 1`,
+		`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="quota",room="syncstorage",statement="sync.put"} 1`,
+		`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="internal",room="tokenserver",statement="users.sign_in"} 1`,
+		`holdfast_sweep_rows_total{job="expired"} 7`,
+		`holdfast_sweep_rounds_total{job="expired",outcome="ok"} 1`,
+		`holdfast_test_total{kind="x"} 1`,
+		`holdfast_test_load 0.5`,
+		`process_resident_memory_bytes`,
+	} {
+		if !strings.Contains(w.Body.String(), line) {
+			t.Errorf("no %s", line)
+		}
+	}
+}
+
+// A span reaches the collector with the trace of its caller; the path does not.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	received := make(chan []byte, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		received <- body
+	}))
+	defer collector.Close()
+	traces, err := obs.StartTraces(t.Context(), collector.URL, "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+		func(*http.Request) string { return "the route" })
+	r := httptest.NewRequest("GET", "/1.5/4711/storage/secret", nil)
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	r.Header.Set("Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if err := traces.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	body := <-received
+	id := []byte{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd}
+	if !bytes.Contains(body, []byte("GET the route")) || !bytes.Contains(body, id) {
+		t.Errorf("the span lacks its name or its trace: %q", body)
+	}
+	if bytes.Contains(body, []byte("4711")) {
+		t.Error("the span holds the path")
+	}
+}
+
+func TestNoTraces(t *testing.T) {
+	t.Parallel()
+	var none *obs.Traces
+	called := false
+	none.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }), nil).
+		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	if err := none.Close(t.Context()); err != nil || !called {
+		t.Errorf("called %v, %v", called, err)
+	}
+}

@@ -1,0 +1,75 @@
+package obs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Traces sends a span for each request to a collector. The nil Traces sends
+// nothing and costs nothing.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+}
+
+// StartTraces sends to a collector's base URL by OTLP over HTTP. It does not
+// fail because the collector is away: spans are then dropped.
+func StartTraces(ctx context.Context, endpoint, version string) (*Traces, error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	res := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.version", version))
+	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
+}
+
+// Handler makes a span of every request. route names it; the attributes hold no
+// path, because paths name users and records.
+func (t *Traces) Handler(next http.Handler, route func(*http.Request) string) http.Handler {
+	if t == nil {
+		return next
+	}
+	tracer := t.provider.Tracer("holdfast")
+	propagate := propagation.TraceContext{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := propagate.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := tracer.Start(ctx, r.Method+" "+route(r), trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(answer, r.WithContext(ctx))
+		span.SetAttributes(attribute.Int("http.response.status_code", answer.status))
+		if answer.status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Close sends what is left.
+func (t *Traces) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
