@@ -1,0 +1,172 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// element is one proxy's part of a Forwarded header (RFC 7239).
+type element struct {
+	node  string // of "for": an IP address, "unknown", or an obfuscated name; "" when absent
+	host  string
+	proto string
+}
+
+// parseForwarded reads the value of a Forwarded header to the letter of RFC
+// 7239: no blanks around "=" and ";", no parameter twice in an element, what is
+// no token quoted. Parameters it does not know are checked for their form only.
+func parseForwarded(value string) ([]element, error) {
+	var elements []element
+	for rest := value; ; {
+		rest = strings.TrimLeft(rest, " \t")
+		e, after, err := nextElement(rest)
+		if err != nil {
+			return nil, err
+		}
+		if after != rest { // lists may have empty entries, which say nothing
+			elements = append(elements, e)
+		}
+		after = strings.TrimLeft(after, " \t")
+		if after == "" {
+			return elements, nil
+		}
+		if after[0] != ',' {
+			return nil, fmt.Errorf("unexpected %q", after[0])
+		}
+		rest = after[1:]
+	}
+}
+
+// nextElement cuts an element, which may be empty, from the front of s.
+func nextElement(s string) (e element, rest string, err error) {
+	seen := map[string]bool{}
+	for rest = s; rest != "" && strings.IndexByte(", \t", rest[0]) < 0; {
+		if rest[0] == ';' {
+			rest = rest[1:]
+			continue
+		}
+		var name, value string
+		if name, value, rest, err = nextPair(rest); err != nil {
+			return e, rest, err
+		}
+		if seen[name] {
+			return e, rest, errors.New("a parameter twice in one element")
+		}
+		seen[name] = true
+		if err := e.set(name, value); err != nil {
+			return e, rest, err
+		}
+		if rest != "" && strings.IndexByte(";, \t", rest[0]) < 0 {
+			return e, rest, fmt.Errorf("unexpected %q after a value", rest[0])
+		}
+	}
+	return e, rest, nil
+}
+
+// nextPair cuts name=value from the front of s; the name comes in lower case.
+func nextPair(s string) (name, value, rest string, err error) {
+	n := tokenLen(s)
+	if n == 0 || n == len(s) || s[n] != '=' {
+		return "", "", s, errors.New("a parameter is not of the form name=value")
+	}
+	name, rest = strings.ToLower(s[:n]), s[n+1:]
+	if strings.HasPrefix(rest, `"`) {
+		value, rest, err = quoted(rest[1:])
+		return name, value, rest, err
+	}
+	n = tokenLen(rest)
+	if n == 0 {
+		return "", "", s, errors.New("a parameter has no value")
+	}
+	return name, rest[:n], rest[n:], nil
+}
+
+// quoted reads a quoted string behind its opening quote.
+func quoted(s string) (value, rest string, err error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '"' {
+			return b.String(), s[i+1:], nil
+		}
+		if c == '\\' {
+			if i++; i == len(s) {
+				break
+			}
+			c = s[i]
+		}
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return "", "", errors.New("a control character in a quoted string")
+		}
+		b.WriteByte(c)
+	}
+	return "", "", errors.New("a quote is not closed")
+}
+
+func (e *element) set(name, value string) (err error) {
+	switch name {
+	case "for":
+		e.node, err = parseNode(value)
+	case "by":
+		_, err = parseNode(value)
+	case "host":
+		if _, _, ok := splitHost(value); !ok {
+			return errors.New("the host is malformed")
+		}
+		e.host = value
+	case "proto":
+		e.proto = value // whether it is one that we serve is judged later
+	}
+	return err
+}
+
+// parseNode reads a node identifier and drops its port.
+func parseNode(s string) (string, error) {
+	bad := errors.New("a node identifier is malformed")
+	name, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
+		name, port = s[:i], s[i+1:]
+		if _, ok := parsePort(port); !ok && !obfuscated(port) {
+			return "", bad
+		}
+	}
+	if strings.EqualFold(name, "unknown") || obfuscated(name) {
+		return name, nil
+	}
+	bare, bracketed := strings.CutPrefix(name, "[")
+	if bracketed {
+		if bare, bracketed = strings.CutSuffix(bare, "]"); !bracketed {
+			return "", bad
+		}
+	}
+	ip, err := netip.ParseAddr(bare)
+	if err != nil || ip.Is6() != bracketed || ip.Zone() != "" {
+		return "", bad
+	}
+	return bare, nil
+}
+
+// obfuscated accepts a name that a proxy made up, to hide an address or port.
+func obfuscated(s string) bool {
+	if len(s) < 2 || s[0] != '_' {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		if c := s[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// tokenLen is how many bytes at the front of s are of a token (RFC 7230).
+func tokenLen(s string) int {
+	for i := range len(s) {
+		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return i
+		}
+	}
+	return len(s)
+}

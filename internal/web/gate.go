@@ -1,0 +1,83 @@
+package web
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// Gate bounds the requests that are worked on at once. Those that find it full
+// wait a short while; beyond that they are turned away, which costs little, so
+// that the others are answered in time. It is safe for concurrent use.
+type Gate struct {
+	places  chan struct{}
+	wait    time.Duration
+	waiting atomic.Int64
+}
+
+// NewGate returns a gate that lets limit requests in at once. As many again may
+// wait for a place, each at most as long as wait.
+func NewGate(limit int, wait time.Duration) *Gate {
+	return &Gate{places: make(chan struct{}, max(limit, 1)), wait: wait}
+}
+
+// errShed answers a request that found no place.
+var errShed = fault.New(fault.Unavailable, "the server has too much to do")
+
+// enter takes a place, which the caller gives back by leave. fault.Unavailable
+// when none becomes free in time; the error of ctx when that ends first.
+func (g *Gate) enter(ctx context.Context) error {
+	select {
+	case g.places <- struct{}{}:
+		return nil
+	default:
+	}
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > int64(cap(g.places)) {
+		return errShed
+	}
+	timer := time.NewTimer(g.wait)
+	defer timer.Stop()
+	select {
+	case g.places <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return errShed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *Gate) leave() { <-g.places }
+
+// Load is the share of the places that is taken, and over 1 the share of those
+// that may wait: 0 idle, 1 full, 2 turning requests away.
+func (g *Gate) Load() float64 {
+	return float64(int64(len(g.places))+min(g.waiting.Load(), int64(cap(g.places)))) / float64(cap(g.places))
+}
+
+// How long clients are asked to stay away.
+const (
+	retryAfter   = 10 * time.Second // a request that was turned away, at least; at most twice that
+	leastBackoff = time.Minute      // clients that sync by the clock, while the gate is just full
+	mostBackoff  = 10 * time.Minute // and while it turns requests away
+)
+
+// Backoff is how long clients that need not come back soon should stay away: 0
+// while there are places.
+func (g *Gate) Backoff() time.Duration {
+	over := g.Load() - 1
+	if over < 0 {
+		return 0
+	}
+	return leastBackoff + time.Duration(over*float64(mostBackoff-leastBackoff))
+}
+
+// retryAfterSeconds spreads those that were turned away together, lest they
+// come back together.
+func retryAfterSeconds() int {
+	return int((retryAfter + rand.N(retryAfter)) / time.Second)
+}

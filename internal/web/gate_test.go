@@ -1,0 +1,125 @@
+package web_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/internal/web"
+)
+
+// crowd sends requests to a gated room whose handler ends when it is told to.
+type crowd struct {
+	gate    *web.Gate
+	handler http.Handler
+	release chan struct{} // one value ends one request that is inside
+
+	mu      sync.Mutex
+	answers map[int]int // how many by status
+	retry   []int       // Retry-After of those that were turned away
+}
+
+func newCrowd(places int, wait time.Duration) *crowd {
+	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
+	r := room(func(http.ResponseWriter, *http.Request) error {
+		<-c.release
+		return nil
+	})
+	r.Gate = c.gate
+	c.handler = r.Handler(web.Options{Log: slog.New(slog.DiscardHandler)})
+	return c
+}
+
+// send starts n requests and returns when all have come as far as they can.
+func (c *crowd) send(n int) {
+	for range n {
+		go func() {
+			w := ask(c.handler, http.MethodGet, "/", nil)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.answers[w.Code]++
+			if w.Code == http.StatusServiceUnavailable {
+				seconds, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+				c.retry = append(c.retry, seconds)
+			}
+		}()
+	}
+	synctest.Wait()
+}
+
+func (c *crowd) expect(t *testing.T, ok, shed int) {
+	t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answers[200] != ok || c.answers[503] != shed {
+		t.Errorf("answers %v; want %d good ones and %d turned away", c.answers, ok, shed)
+	}
+}
+
+func (c *crowd) expectLoad(t *testing.T, load float64, backoff time.Duration) {
+	t.Helper()
+	if got := c.gate.Load(); got != load {
+		t.Errorf("load %v, want %v", got, load)
+	}
+	if got := c.gate.Backoff(); got != backoff {
+		t.Errorf("backoff %v, want %v", got, backoff)
+	}
+}
+
+func TestGateShedsLoad(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(4, time.Second)
+		c.expectLoad(t, 0, 0)
+		c.send(2)
+		c.expectLoad(t, 0.5, 0)
+		c.send(2)
+		c.expectLoad(t, 1, time.Minute)
+		c.send(4) // wait
+		c.expectLoad(t, 2, 10*time.Minute)
+		c.expect(t, 0, 0)
+		c.send(3) // more than may wait
+		c.expect(t, 0, 3)
+		c.expectLoad(t, 2, 10*time.Minute)
+
+		c.release <- struct{}{}
+		c.expect(t, 1, 3)
+		c.expectLoad(t, 1.75, time.Minute+9*time.Minute*3/4)
+		time.Sleep(time.Second) // of the test's own clock: those that wait have waited enough
+		c.expect(t, 1, 6)
+		c.expectLoad(t, 1, time.Minute)
+
+		close(c.release)
+		c.expect(t, 5, 6)
+		c.expectLoad(t, 0, 0)
+		for _, seconds := range c.retry {
+			if seconds < 10 || seconds >= 20 {
+				t.Errorf("Retry-After: %d", seconds)
+			}
+		}
+	})
+}
+
+// TestGateOpensAfterPanic: a place is given back however a request ends.
+func TestGateOpensAfterPanic(t *testing.T) {
+	t.Parallel()
+	r := room(func(http.ResponseWriter, *http.Request) error { panic("boom") })
+	r.Gate = web.NewGate(1, 0)
+	h := r.Handler(web.Options{Log: slog.New(slog.DiscardHandler)})
+	for range 3 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		if w.Code != http.StatusInternalServerError {
+			t.Errorf("status %d", w.Code)
+		}
+	}
+	if r.Gate.Load() != 0 {
+		t.Errorf("load %v", r.Gate.Load())
+	}
+}

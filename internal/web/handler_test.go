@@ -1,0 +1,250 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// plainError is the ErrorWriter of a protocol that answers with the code's name.
+func plainError(w http.ResponseWriter, _ *http.Request, err error) {
+	status := map[fault.Code]int{fault.Internal: 500, fault.Unavailable: 503, fault.Invalid: 400, fault.Denied: 401}[fault.CodeOf(err)]
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, fault.CodeOf(err).String())
+}
+
+func room(serve web.Handler) web.Room {
+	return web.Room{Name: "test", Serve: serve, Error: plainError, Route: func(*http.Request) string { return "thing" }}
+}
+
+// journal is a log that can be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: level}))
+}
+
+func ask(h http.Handler, method, target string, header map[string]string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, http.NoBody)
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	var log journal
+	h := room(func(http.ResponseWriter, *http.Request) error { return nil }).Handler(web.Options{Log: log.logger(slog.LevelInfo)})
+	for sent, kept := range map[string]bool{"from-proxy.1": true, "": false, "a b": false, strings.Repeat("x", 65): false} {
+		got := ask(h, "GET", "/", map[string]string{"X-Request-Id": sent}).Header().Get("X-Request-Id")
+		if (got == sent) != kept || got == "" {
+			t.Errorf("sent %q, answered %q", sent, got)
+		}
+		if !strings.Contains(log.String(), "request_id="+got) {
+			t.Errorf("%s is not in the log", got)
+		}
+	}
+}
+
+func TestObserveAndLog(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("disk on fire")
+	for _, tc := range []struct {
+		name   string
+		method string
+		serve  web.Handler
+		status int
+		log    []string
+	}{
+		{"an answer", "GET", func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.WriteString(w, "12345")
+			return err
+		}, 200, []string{"level=INFO", "room=test", "method=GET", "route=thing", "status=200", "bytes=5"}},
+		{"nothing written", "DELETE", func(http.ResponseWriter, *http.Request) error { return nil }, 200, []string{"status=200"}},
+		{"a refusal", "POST", func(http.ResponseWriter, *http.Request) error {
+			return fault.New(fault.Denied, "no such key")
+		}, 401, []string{"level=INFO", "status=401", "fault=denied", `error="no such key"`}},
+		{"an engine away", "POST", func(http.ResponseWriter, *http.Request) error {
+			return fault.Wrap(fault.Unavailable, "try later", cause)
+		}, 503, []string{"level=WARN", "status=503", "fault=unavailable", "disk on fire"}},
+		{"a bug", "POST", func(http.ResponseWriter, *http.Request) error { return cause }, 500, []string{"level=ERROR", "fault=internal", "disk on fire"}},
+		{"a made-up method", "BREW", func(http.ResponseWriter, *http.Request) error { return nil }, 200, []string{"method=other"}},
+		{"a panic", "POST", func(http.ResponseWriter, *http.Request) error { panic("boom") }, 500, []string{"level=ERROR", "panic: boom", "handler_test.go"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var log journal
+			var seen string
+			h := room(tc.serve).Handler(web.Options{
+				Log: log.logger(slog.LevelInfo),
+				Observe: func(room, route, method string, status int, d time.Duration) {
+					seen += fmt.Sprintln(room, route, method, status, d >= 0)
+				},
+			})
+			w := ask(h, tc.method, "/secret-path?token=secret-query", map[string]string{"Authorization": "secret-header"})
+			if w.Code != tc.status {
+				t.Errorf("status %d, want %d", w.Code, tc.status)
+			}
+			for _, want := range tc.log {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("no %s in the log: %s", want, log.String())
+				}
+			}
+			if strings.Contains(log.String(), "secret") {
+				t.Errorf("a secret in the log: %s", log.String())
+			}
+			m := tc.method
+			if m == "BREW" {
+				m = "other"
+			}
+			if want := fmt.Sprintln("test thing", m, tc.status, true); seen != want {
+				t.Errorf("observed %q, want %q", seen, want)
+			}
+		})
+	}
+}
+
+// TestProvisionalAnswer: the status of a request is the final one.
+func TestProvisionalAnswer(t *testing.T) {
+	t.Parallel()
+	observed := make(chan int, 1)
+	base := start(t, room(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}).Handler(web.Options{
+		Log:     quiet,
+		Observe: func(_, _, _ string, status int, _ time.Duration) { observed <- status },
+	}), web.DefaultLimits())
+	res, err := http.Get(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if status := <-observed; res.StatusCode != http.StatusNoContent || status != http.StatusNoContent {
+		t.Errorf("answered %s, observed %d", res.Status, status)
+	}
+}
+
+func TestQuietLog(t *testing.T) {
+	t.Parallel()
+	var log journal
+	h := room(func(http.ResponseWriter, *http.Request) error { return nil }).Handler(web.Options{Log: log.logger(slog.LevelWarn)})
+	ask(h, "GET", "/", nil)
+	if log.String() != "" {
+		t.Errorf("logged %s", log.String())
+	}
+}
+
+// TestErrorAfterTheAnswerBegan: the client must not take what it got for the
+// whole.
+func TestErrorAfterTheAnswerBegan(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]web.Handler{
+		"error": func(w http.ResponseWriter, _ *http.Request) error {
+			_, _ = io.WriteString(w, "the first half")
+			return errors.New("the snapshot is gone")
+		},
+		"panic": func(w http.ResponseWriter, _ *http.Request) error {
+			_, _ = io.WriteString(w, "the first half")
+			panic("boom")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log journal
+			base := start(t, room(serve).Handler(web.Options{Log: log.logger(slog.LevelError)}), web.DefaultLimits())
+			res, err := http.Get(base)
+			if err == nil {
+				_, err = io.ReadAll(res.Body)
+				_ = res.Body.Close()
+			}
+			if err == nil {
+				t.Error("the answer came to a good end")
+			}
+			if !strings.Contains(log.String(), "level=ERROR") {
+				t.Errorf("log: %s", log.String())
+			}
+		})
+	}
+}
+
+// TestClientLeaves: a request that fails because nobody waits for it is not a
+// failure of ours.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	var log journal
+	entered, observed := make(chan struct{}), make(chan int, 1)
+	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+		close(entered)
+		<-r.Context().Done()
+		return fault.Wrap(fault.Unavailable, "interrupted", r.Context().Err())
+	}).Handler(web.Options{
+		Log:     log.logger(slog.LevelWarn),
+		Observe: func(_, _, _ string, status int, _ time.Duration) { observed <- status },
+	})
+	base := start(t, h, web.DefaultLimits())
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-entered
+		cancel()
+	}()
+	if res, err := http.DefaultClient.Do(req); err == nil {
+		_ = res.Body.Close()
+		t.Errorf("answered with %s", res.Status)
+	}
+	if status := <-observed; status != 499 {
+		t.Errorf("status %d", status)
+	}
+	if log.String() != "" {
+		t.Errorf("logged %s", log.String())
+	}
+}
+
+func BenchmarkHandler(b *testing.B) {
+	h := room(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
+	h.Gate = web.NewGate(64, time.Second)
+	handler := h.Handler(web.Options{Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Pace: web.DefaultLimits().Pace})
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}

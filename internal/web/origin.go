@@ -1,0 +1,157 @@
+package web
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// Origin is where clients reach this server: what they sign, and what the URLs
+// that we hand out are made of.
+type Origin struct {
+	Scheme string // http or https
+	Host   string // lower case; an IPv6 literal without brackets
+	Port   uint16 // never 0
+	Prefix string // of the path: "", or "/…" without a slash at its end
+}
+
+// ParseOrigin reads a public URL, such as https://example.org:8443/sync. The
+// path is the prefix under which everything is served. fault.Invalid when it
+// has another scheme, a user, a query, a fragment, or a path that clients could
+// write in more than one way.
+func ParseOrigin(text string) (Origin, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return Origin{}, fault.New(fault.Invalid, "the public URL is malformed")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return Origin{}, fault.New(fault.Invalid, "the public URL must begin with http:// or https://")
+	}
+	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
+		return Origin{}, fault.New(fault.Invalid, "the public URL may have a host, a port and a path, nothing else")
+	}
+	host, port, ok := splitHost(u.Host)
+	if !ok {
+		return Origin{}, fault.New(fault.Invalid, "the public URL has no valid host")
+	}
+	prefix := strings.TrimRight(u.EscapedPath(), "/")
+	if !plainPath(prefix) {
+		return Origin{}, fault.New(fault.Invalid, "the path of the public URL may hold letters, digits, and . _ ~ - in segments that are not empty")
+	}
+	if port == 0 {
+		port = defaultPort(u.Scheme)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.String() // as browsers write it before they sign it
+	}
+	return Origin{Scheme: u.Scheme, Host: host, Port: port, Prefix: prefix}, nil
+}
+
+// String is the URL, without the scheme's own port and without a slash at its
+// end.
+func (o Origin) String() string {
+	host := o.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if o.Port != defaultPort(o.Scheme) {
+		host += ":" + strconv.Itoa(int(o.Port))
+	}
+	return o.Scheme + "://" + host + o.Prefix
+}
+
+// Map finds what a raw path (and query) means that reached this process: with
+// the prefix, or without it, because the proxy in front took it off. public is
+// what the client has sent, inner what is left of it without the prefix.
+//
+// A path that begins with the prefix is taken to have it, so a proxy that takes
+// the prefix off must not be used with paths like /sync/sync/….
+func (o Origin) Map(target string) (public, inner string) {
+	if o.Prefix == "" {
+		return target, target
+	}
+	if rest, ok := strings.CutPrefix(target, o.Prefix); ok {
+		switch {
+		case rest == "", rest[0] == '?':
+			return target, "/" + rest
+		case rest[0] == '/':
+			return target, rest
+		}
+	}
+	return o.Prefix + target, target
+}
+
+func defaultPort(scheme string) uint16 {
+	if scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// splitHost reads a host with an optional port, as in a Host header; port is 0
+// when there is none.
+func splitHost(s string) (host string, port uint16, ok bool) {
+	host = s
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
+		if port, ok = parsePort(s[i+1:]); !ok {
+			return "", 0, false
+		}
+		host = s[:i]
+	}
+	if strings.HasPrefix(host, "[") {
+		ip, err := netip.ParseAddr(strings.TrimSuffix(host[1:], "]"))
+		if err != nil || !ip.Is6() || ip.Zone() != "" || !strings.HasSuffix(host, "]") {
+			return "", 0, false
+		}
+		return strings.ToLower(host[1 : len(host)-1]), port, true
+	}
+	return strings.ToLower(host), port, validName(host)
+}
+
+func parsePort(s string) (uint16, bool) {
+	if s == "" || s[0] < '1' || s[0] > '9' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, 16)
+	return uint16(n), err == nil
+}
+
+// validName accepts host names and IPv4 literals. The underscore is not in the
+// standards, and in use.
+func validName(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !alphanumeric(c) && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// plainPath accepts "" and paths that have one spelling only: no escapes, no
+// empty segments, no dots to be resolved.
+func plainPath(s string) bool {
+	if s == "" {
+		return true
+	}
+	for segment := range strings.SplitSeq(s[1:], "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+		for i := range len(segment) {
+			if c := segment[i]; !alphanumeric(c) && !strings.ContainsRune("._~-", rune(c)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}

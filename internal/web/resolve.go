@@ -1,0 +1,211 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// Address is where a request arrived, as its client sees it.
+type Address struct {
+	Origin
+	Target string // path and query as the client sent them, with the public prefix
+	Path   string // raw path without query and without prefix
+}
+
+// Resolver tells the public address of requests. It is safe for concurrent use.
+type Resolver struct {
+	public  *Origin // nil: see each request
+	trusted []netip.Prefix
+}
+
+// NewResolver returns a resolver. With a public URL that is every request's
+// origin. Without one, publicURL being "", it is what the Host header says, or,
+// from the peers in trustedProxies (addresses or CIDRs), what their Forwarded
+// or X-Forwarded-… headers say. fault.Invalid for what cannot be parsed.
+func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
+	r := &Resolver{}
+	if publicURL != "" {
+		o, err := ParseOrigin(publicURL)
+		if err != nil {
+			return nil, err
+		}
+		r.public = &o
+	}
+	for _, text := range trustedProxies {
+		p, err := parsePrefix(text)
+		if err != nil {
+			return nil, fault.Newf(fault.Invalid, "%q is neither an address nor a CIDR", text)
+		}
+		r.trusted = append(r.trusted, p)
+	}
+	return r, nil
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	if strings.Contains(text, "/") {
+		p, err := netip.ParsePrefix(text)
+		if err == nil && p.Addr().Is4In6() {
+			err = errors.New("an IPv4 network must be written as one") // it would match nothing
+		}
+		return p, err
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return ip.Unmap().Prefix(ip.Unmap().BitLen())
+}
+
+// Resolve tells where a request arrived. fault.Invalid when the request target
+// is no path, when the Host header is missing or malformed, or when a trusted
+// proxy forwards what cannot be parsed.
+func (r *Resolver) Resolve(req *http.Request) (Address, error) {
+	target, ok := originForm(req.RequestURI)
+	if !ok {
+		return Address{}, errPath
+	}
+	o, err := r.origin(req)
+	if err != nil {
+		return Address{}, err
+	}
+	public, inner := o.Map(target)
+	path, _, _ := strings.Cut(inner, "?")
+	return Address{Origin: o, Target: public, Path: path}, nil
+}
+
+// originForm is path and query of a request target. A client that believes to
+// be talking to a proxy sends the whole URL.
+func originForm(target string) (string, bool) {
+	if strings.HasPrefix(target, "/") {
+		return target, true
+	}
+	_, rest, ok := strings.Cut(target, "://")
+	if !ok {
+		return "", false
+	}
+	i := strings.IndexAny(rest, "/?")
+	switch {
+	case i < 0:
+		return "/", true
+	case rest[i] == '?':
+		return "/" + rest[i:], true
+	}
+	return rest[i:], true
+}
+
+func (r *Resolver) origin(req *http.Request) (Origin, error) {
+	if r.public != nil {
+		return *r.public, nil
+	}
+	seen := forwarded{host: req.Host, proto: "http"}
+	if req.TLS != nil {
+		seen.proto = "https"
+	}
+	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil && r.trusts(peer.Addr()) {
+		if err := r.follow(&seen, req.Header); err != nil {
+			return Origin{}, fault.Wrap(fault.Invalid, "a proxy forwards what cannot be parsed", err)
+		}
+	}
+	return seen.origin()
+}
+
+func (r *Resolver) trusts(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	for _, p := range r.trusted {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// trustsNode is trusts for an address that a proxy has noted.
+func (r *Resolver) trustsNode(node string) bool {
+	ip, err := netip.ParseAddr(node)
+	return err == nil && r.trusts(ip)
+}
+
+// forwarded is what is known of the public address of a request.
+type forwarded struct {
+	host  string // with or without a port
+	proto string
+	port  string // "" when only the host or the protocol tells it
+}
+
+func (f forwarded) origin() (Origin, error) {
+	host, port, ok := splitHost(f.host)
+	if !ok {
+		return Origin{}, fault.New(fault.Invalid, "the request names no valid host")
+	}
+	scheme := strings.ToLower(f.proto)
+	if scheme != "http" && scheme != "https" {
+		return Origin{}, fault.New(fault.Invalid, "a proxy forwards for another protocol than http and https")
+	}
+	if port == 0 && f.port != "" {
+		if port, ok = parsePort(f.port); !ok {
+			return Origin{}, fault.New(fault.Invalid, "a proxy forwards for an impossible port")
+		}
+	}
+	if port == 0 {
+		port = defaultPort(scheme)
+	}
+	return Origin{Scheme: scheme, Host: host, Port: port}, nil
+}
+
+// follow replaces what the connection shows by what the trusted proxies say.
+// Each has added its part at the end, so the way goes from the last entry to
+// the first, as long as the entry's own sender is one of ours; what a stranger
+// wrote in front of it is never read.
+func (r *Resolver) follow(f *forwarded, h http.Header) error {
+	if values := h.Values("Forwarded"); len(values) > 0 {
+		elements, err := parseForwarded(strings.Join(values, ","))
+		if err != nil {
+			return fmt.Errorf("the header Forwarded: %w", err)
+		}
+		for i := len(elements) - 1; i >= 0; i-- {
+			e := elements[i]
+			if e.host != "" {
+				f.host = e.host
+			}
+			if e.proto != "" {
+				f.proto = e.proto
+			}
+			if !r.trustsNode(e.node) {
+				break
+			}
+		}
+		return nil
+	}
+	hops := 1
+	for senders := list(h, "X-Forwarded-For"); len(senders) > 0 && r.trustsNode(senders[len(senders)-1]); hops++ {
+		senders = senders[:len(senders)-1]
+	}
+	for name, into := range map[string]*string{
+		"X-Forwarded-Host": &f.host, "X-Forwarded-Proto": &f.proto, "X-Forwarded-Port": &f.port,
+	} {
+		if values := list(h, name); len(values) > 0 {
+			// Many proxies replace these headers instead of adding to them, so
+			// there may be fewer entries than hops.
+			*into = values[max(0, len(values)-hops)]
+		}
+	}
+	return nil
+}
+
+// list is the entries of a header that is a list, over all of its lines.
+func list(h http.Header, name string) []string {
+	lines := h.Values(name)
+	if len(lines) == 0 {
+		return nil
+	}
+	entries := strings.Split(strings.Join(lines, ","), ",")
+	for i, e := range entries {
+		entries[i] = strings.TrimSpace(e)
+	}
+	return entries
+}

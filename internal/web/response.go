@@ -1,0 +1,66 @@
+package web
+
+import (
+	"net/http"
+	"time"
+)
+
+// response notes what a handler answers and limits how slowly the client may
+// take it.
+type response struct {
+	http.ResponseWriter
+	status int // 0 until the header is written
+	pace   pace
+	conn   *http.ResponseController // nil: no limit
+	body   *pacedBody               // of the request; nil: none
+}
+
+// newResponse also lifts the server's own deadline for the answer, which counts
+// from the request's header on: over HTTP/2 it would end the exchange while a
+// long body still comes in.
+func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
+	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
+	if rate.Grace > 0 {
+		r.conn = http.NewResponseController(w)
+		_ = r.conn.SetWriteDeadline(time.Time{}) // as with pacedBody.limit
+	}
+	return r
+}
+
+// wait sets the deadline for writing n bytes. It also stands when the server
+// flushes what the handler has left in its buffer.
+func (r *response) wait(now time.Time, n int) {
+	if r.conn == nil {
+		return
+	}
+	deadline := r.pace.deadline(now, n)
+	if r.body != nil && !r.body.ended {
+		// Before it sends the header the server reads what is left of the body,
+		// if that is not much; the client may need all of its grace for it.
+		deadline = deadline.Add(r.pace.rate.Grace)
+	}
+	_ = r.conn.SetWriteDeadline(deadline)
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *response) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK { // others are provisional
+		r.status = status
+	}
+	r.wait(time.Now(), 0)
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *response) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	start := time.Now()
+	r.wait(start, len(p))
+	n, err := r.ResponseWriter.Write(p)
+	r.pace.count(n, time.Since(start))
+	return n, err
+}
+
+// Unwrap lets http.ResponseController find what is underneath.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

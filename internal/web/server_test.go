@@ -1,0 +1,432 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// start serves a handler until the test ends and returns its URL.
+func start(t *testing.T, h http.Handler, l web.Limits) (base string) {
+	t.Helper()
+	base, stop := serve(t, h, l, web.Drain{Grace: 10 * time.Second})
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return base
+}
+
+// serve is start for tests that look at the end; stop returns when the server
+// has drained.
+func serve(t *testing.T, h http.Handler, l web.Limits, d web.Drain) (base string, stop func() error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(ctx, web.NewServer(h, l, quiet), listener, d) }()
+	return "http://" + listener.Addr().String(), func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// impatient are limits that a test can outwait.
+func impatient() web.Limits {
+	return web.Limits{
+		Header: 50 * time.Millisecond, Idle: time.Minute, HeaderBytes: 8 << 10,
+		Pace: web.Rate{Grace: 50 * time.Millisecond, BytesPerSecond: 1 << 20},
+	}
+}
+
+// reader answers with the length of the body, or with how reading it failed.
+func reader(_ *testing.T, l web.Limits) http.Handler {
+	return room(func(w http.ResponseWriter, r *http.Request) error {
+		n, err := io.Copy(io.Discard, r.Body)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fault.New(fault.Invalid, "too slow")
+		}
+		if err != nil {
+			return err
+		}
+		w.Header().Set("X-Length", string(rune('0'+n%10)))
+		return nil
+	}).Handler(web.Options{Log: quiet, Pace: l.Pace})
+}
+
+func dial(t *testing.T, base string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func send(t *testing.T, w io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer reads a response, and what comes after it on the connection.
+func answer(t *testing.T, conn net.Conn) (status int, rest error) {
+	t.Helper()
+	r := bufio.NewReader(conn)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Fatal(err)
+	}
+	_, rest = r.ReadByte()
+	return res.StatusCode, rest
+}
+
+func TestSlowHeader(t *testing.T) {
+	t.Parallel()
+	l := impatient()
+	conn := dial(t, start(t, reader(t, l), l))
+	send(t, conn, "POST / HTTP/1.1\r\nHost: a\r\nX-Part: ")
+	if got, _ := io.ReadAll(conn); len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 4") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHugeHeader(t *testing.T) {
+	t.Parallel()
+	l := web.DefaultLimits()
+	base := start(t, reader(t, l), l)
+	for size, want := range map[int]int{l.HeaderBytes / 2: 200, l.HeaderBytes * 2: 431} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Huge", strings.Repeat("x", size))
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%d bytes: %s", size, res.Status)
+		}
+	}
+}
+
+// TestSlowBody: bodies that stop, trickle, or are not even read by the handler.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	l := impatient()
+	deaf := room(func(http.ResponseWriter, *http.Request) error { return fault.New(fault.Denied, "who are you") }).
+		Handler(web.Options{Log: quiet, Pace: l.Pace})
+	for name, tc := range map[string]struct {
+		handler http.Handler
+		trickle bool
+		status  int
+	}{
+		"stops":           {reader(t, l), false, 400},
+		"trickles":        {reader(t, l), true, 400},
+		"nobody reads it": {deaf, true, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := dial(t, start(t, tc.handler, l))
+			send(t, conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nx")
+			ctx, cancel := context.WithCancel(t.Context())
+			var trickling sync.WaitGroup
+			defer trickling.Wait()
+			defer cancel()
+			if tc.trickle {
+				trickling.Go(func() {
+					tick := time.NewTicker(5 * time.Millisecond)
+					defer tick.Stop()
+					for {
+						select {
+						case <-ctx.Done():
+							return
+						case <-tick.C:
+							if _, err := conn.Write([]byte("x")); err != nil {
+								return
+							}
+						}
+					}
+				})
+			}
+			status, rest := answer(t, conn)
+			if status != tc.status {
+				t.Errorf("status %d", status)
+			}
+			if rest == nil {
+				t.Error("the connection is still in use")
+			}
+		})
+	}
+}
+
+// TestPaceIsOfThePeerOnly: a handler may take longer than the peer's grace,
+// before, between and after its reads; neither the body nor the request's
+// context suffers from it, and the connection stays good.
+func TestPaceIsOfThePeerOnly(t *testing.T) {
+	t.Parallel()
+	l := impatient()
+	pause := func(r *http.Request) error {
+		long := time.NewTimer(2 * l.Pace.Grace)
+		defer long.Stop()
+		select {
+		case <-long.C:
+			return nil
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
+	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+		var b [4]byte
+		if err := pause(r); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(r.Body, b[:2]); err != nil {
+			return err
+		}
+		if err := pause(r); err != nil {
+			return err
+		}
+		if _, err := io.ReadAll(r.Body); err != nil {
+			return err
+		}
+		return pause(r)
+	}).Handler(web.Options{Log: quiet, Pace: l.Pace})
+
+	t.Run("HTTP/1.1", func(t *testing.T) {
+		t.Parallel()
+		conn := dial(t, start(t, h, l))
+		r := bufio.NewReader(conn)
+		for range 2 {
+			send(t, conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabcd")
+			res, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("status %s", res.Status)
+			}
+		}
+	})
+	t.Run("HTTP/2", func(t *testing.T) {
+		t.Parallel()
+		srv := httptest.NewUnstartedServer(nil)
+		srv.Config = web.NewServer(h, l, quiet)
+		srv.EnableHTTP2 = true
+		srv.StartTLS()
+		defer srv.Close()
+		for range 2 {
+			res, err := srv.Client().Post(srv.URL, "text/plain", strings.NewReader("abcd"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.ProtoMajor != 2 || res.StatusCode != http.StatusOK {
+				t.Errorf("%s %s", res.Proto, res.Status)
+			}
+		}
+	})
+}
+
+// TestSlowReader: a client that does not take its answer does not hold the
+// handler.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	l := impatient()
+	failed := make(chan error, 1)
+	base := start(t, room(func(w http.ResponseWriter, _ *http.Request) error {
+		chunk := make([]byte, 1<<16)
+		for {
+			if _, err := w.Write(chunk); err != nil {
+				failed <- err
+				return err
+			}
+		}
+	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
+	send(t, dial(t, base), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestDrainUnderLoad: clients send as fast as they can until they see that the
+// server is not ready. All of them are answered, and so is the one whose
+// request takes longer than the server's listener lives.
+func TestDrainUnderLoad(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int64
+	warm, held, release, notReady := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+		if r.RequestURI == "/held" {
+			close(held)
+			<-release
+			return nil
+		}
+		if served.Add(1) == 200 {
+			close(warm)
+		}
+		_, err := io.Copy(io.Discard, r.Body)
+		return err
+	}).Handler(web.Options{Log: quiet, Pace: web.DefaultLimits().Pace})
+	base, stop := serve(t, h, web.DefaultLimits(), web.Drain{
+		NotReady: func() { close(notReady) }, Delay: 300 * time.Millisecond, Grace: 10 * time.Second,
+	})
+
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() { hammer(t, base, notReady) })
+	}
+	last := make(chan error, 1)
+	go func() {
+		res, err := http.Get(base + "/held")
+		if err == nil {
+			err = res.Body.Close()
+		}
+		last <- err
+	}()
+	<-warm
+	<-held
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	clients.Wait()
+	for listening(base) {
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("ended before its last request: %v", err)
+	default:
+	}
+	close(release)
+	if err := <-last; err != nil {
+		t.Errorf("the request that was under way: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// hammer posts until the server is not ready, and then once more.
+func hammer(t *testing.T, base string, notReady <-chan struct{}) {
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for last := false; !last; {
+		select {
+		case <-notReady:
+			last = true
+		default:
+		}
+		res, err := client.Post(base, "text/plain", strings.NewReader("body"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK || last && !res.Close {
+			t.Errorf("%s, close: %v", res.Status, res.Close)
+		}
+	}
+}
+
+func listening(base string) bool {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// TestDrainRunsOutOfGrace: what does not end in time is cut off, and said so.
+func TestDrainRunsOutOfGrace(t *testing.T) {
+	t.Parallel()
+	entered, left := make(chan struct{}), make(chan error, 1)
+	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+		close(entered)
+		<-r.Context().Done()
+		left <- r.Context().Err()
+		return r.Context().Err()
+	}).Handler(web.Options{Log: quiet})
+	base, stop := serve(t, h, web.DefaultLimits(), web.Drain{Grace: time.Millisecond})
+	send(t, dial(t, base), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-entered
+	if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ended with %v", err)
+	}
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the request ended with %v", err)
+	}
+}
+
+func TestServeReportsItsListener(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	srv := web.NewServer(http.NotFoundHandler(), web.DefaultLimits(), quiet)
+	if err := web.Serve(t.Context(), srv, l, web.Drain{}); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	pair := httptest.NewUnstartedServer(nil) // for its certificate
+	pair.StartTLS()
+	defer pair.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := web.NewServer(reader(t, web.DefaultLimits()), web.DefaultLimits(), quiet)
+	srv.TLSConfig = &tls.Config{Certificates: pair.TLS.Certificates, MinVersion: tls.VersionTLS12}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(ctx, srv, l, web.Drain{Grace: 10 * time.Second}) }()
+	client := pair.Client()
+	res, err := client.Get("https://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
