@@ -2,42 +2,33 @@ package httpapi
 
 import "net/http"
 
-func (h *Handler) get(q *request) error {
-	b, err := h.Service.Get(q.Context(), q.owner, q.target, q.route.id)
+func (h *Handler) get(x *exchange) error {
+	b, err := h.Service.Get(x.in.Context(), x.owner, x.ask, x.route.id)
 	if err != nil {
 		return err
 	}
-	read(q, b.Modified, -1)
-	return send(q, http.StatusOK, appendBSO(nil, &b))
+	x.modified(b.Modified)
+	return x.answer(http.StatusOK, appendBSO(nil, &b))
 }
 
 // put writes a record; the body of the answer is the bare stamp.
-func (h *Handler) put(q *request) error {
-	if t := mediaType(q.Header); t != typeJSON && t != typeText {
+func (h *Handler) put(x *exchange) error {
+	if t := mediaType(x.in.Header); t != typeJSON && t != typeText {
 		return errMedia
 	}
-	body, err := h.body(q)
+	body, err := h.body(x)
 	if err != nil {
 		return err
 	}
-	it, err := newDecoder(body).record(q.route.id)
+	it, err := (&decoder{body: body}).record(x.route.id)
 	if err != nil {
 		return err
 	}
-	w, err := h.Service.Put(q.Context(), q.owner, q.target, it)
+	w, err := h.Service.Put(x.in.Context(), x.owner, x.ask, it)
 	if err != nil {
 		return err
 	}
-	h.written(q, w, w.Modified)
-	return send(q, http.StatusOK, w.Modified.Append(nil))
-}
-
-func (h *Handler) deleteBSO(q *request) error {
-	w, err := h.Service.DeleteBSO(q.Context(), q.owner, q.target, q.route.id)
-	if err != nil {
-		return err
-	}
-	h.written(q, w, w.Modified)
-	b := append([]byte(nil), `{"modified":`...)
-	return send(q, http.StatusOK, append(w.Modified.Append(b), '}'))
+	x.modified(w.Modified)
+	h.stored(x, w)
+	return x.answer(http.StatusOK, w.Modified.Append(nil))
 }

@@ -5,53 +5,57 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/go-faster/jx"
 
 	ss "holdfast/internal/syncstorage"
 )
 
-// decoder reads the bodies of PUT and POST. Payloads are decoded into one
-// buffer: unescaped they are never longer than the body.
+// decoder reads the body of a PUT or POST.
 type decoder struct {
-	body     []byte
+	body []byte
+	json jx.Decoder
+
+	// payloads holds all payloads one after the other: unescaped they are never
+	// longer than the body.
 	payloads []byte
 }
-
-func newDecoder(body []byte) *decoder { return &decoder{body: body} }
 
 // errBody is any fault of a body as a whole; what exactly does not travel.
 var errBody = ss.ErrBody
 
 // record reads the body of a PUT: one object. Its id is optional and of no
-// effect, because the path says it.
+// effect, because the path says it; but it must be one.
 func (d *decoder) record(id string) (ss.Item, error) {
-	it, err := d.document(d.body)
+	it, named, err := d.document(d.body)
+	if err != nil || named && !ss.ValidID(it.ID) {
+		return ss.Item{}, errBody
+	}
 	it.ID = id
-	return it, err
+	return it, nil
 }
 
 // list reads the body of a POST in JSON: a list of objects with distinct ids.
 func (d *decoder) list() ([]ss.Item, error) {
-	if !wellFormed(d.body) {
+	if !faithful(d.body) {
 		return nil, errBody
 	}
-	j := jx.DecodeBytes(d.body)
-	var items []ss.Item
-	seen := ids{}
-	elements, err := j.ArrIter()
+	d.json.ResetBytes(d.body)
+	elements, err := d.json.ArrIter()
 	if err != nil {
 		return nil, errBody
 	}
+	var items []ss.Item
+	seen := ids{}
 	for elements.Next() {
-		it, err := d.object(j)
-		if err != nil || !seen.add(it.ID) {
+		it, named, err := d.object()
+		if err != nil || !named || !seen.add(it.ID) {
 			return nil, errBody
 		}
 		items = append(items, it)
 	}
-	if elements.Err() != nil || !atEnd(j) {
+	if elements.Err() != nil || !d.atEnd() {
 		return nil, errBody
 	}
 	return items, nil
@@ -66,8 +70,8 @@ func (d *decoder) lines() ([]ss.Item, error) {
 	for len(rest) > 0 {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
-		it, err := d.document(bytes.TrimSuffix(line, []byte{'\r'}))
-		if err != nil || !seen.add(it.ID) {
+		it, named, err := d.document(bytes.TrimSuffix(line, []byte{'\r'}))
+		if err != nil || !named || !seen.add(it.ID) {
 			return nil, errBody
 		}
 		items = append(items, it)
@@ -75,180 +79,164 @@ func (d *decoder) lines() ([]ss.Item, error) {
 	return items, nil
 }
 
-// ids are those of one request, which must not repeat. An empty one is no id.
+// ids are those of one request, which must not repeat: neither of two records
+// with one id could be listed as failed.
 type ids map[string]struct{}
 
 func (s ids) add(id string) bool {
-	if _, repeated := s[id]; repeated || id == "" {
-		return false
-	}
+	n := len(s)
 	s[id] = struct{}{}
-	return true
+	return len(s) > n
 }
 
 // document reads a text that is one object.
-func (d *decoder) document(text []byte) (ss.Item, error) {
-	if !wellFormed(text) {
-		return ss.Item{}, errBody
+func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
+	if !faithful(text) {
+		return it, false, errBody
 	}
-	j := jx.DecodeBytes(text)
-	it, err := d.object(j)
-	if err != nil || !atEnd(j) {
-		return ss.Item{}, errBody
+	d.json.ResetBytes(text)
+	it, named, err = d.object()
+	if err != nil || !d.atEnd() {
+		return it, false, errBody
 	}
-	return it, nil
+	return it, named, nil
 }
 
 // atEnd reports whether nothing but white space is left.
-func atEnd(j *jx.Decoder) bool { return errors.Is(j.Skip(), io.EOF) }
+func (d *decoder) atEnd() bool { return errors.Is(d.json.Skip(), io.EOF) }
 
-// wellFormed reports whether a text is UTF-8 and every surrogate in its escapes
-// has its other half. The decoder would put U+FFFD in place of a lone one, and
-// the client would get back something else than it stored.
-func wellFormed(text []byte) bool {
-	if !utf8.Valid(text) {
-		return false
-	}
-	for {
-		i := bytes.IndexByte(text, '\\')
-		if i < 0 || i+1 >= len(text) {
-			return true
-		}
-		high := surrogate(text[i:])
-		switch {
-		case high == 0:
-			text = text[i+2:] // any other escape, an escaped backslash too
-		case high < 0xdc00 && surrogate(text[i+6:]) >= 0xdc00:
-			text = text[i+12:]
-		default:
-			return false
-		}
-	}
-}
-
-// surrogate is the code unit of an escape at the start of the text, if it is a
-// surrogate, and 0 otherwise.
-func surrogate(text []byte) uint64 {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0
-	}
-	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	if err != nil || unit < 0xd800 || unit > 0xdfff {
-		return 0
-	}
-	return unit
-}
-
-// object reads one object. A syntax error is the body's; a wrong type or an
-// unknown key is the record's, and becomes its Reason. The first wins.
-func (d *decoder) object(j *jx.Decoder) (ss.Item, error) {
-	var it ss.Item
+// object reads one object; named says that it has an id. A syntax error, or an
+// id that is no string, is the body's; any other wrong type and an unknown key
+// are the record's, and become its Reason. The first wins.
+func (d *decoder) object() (it ss.Item, named bool, err error) {
 	fail := func(reason string) {
 		if it.Reason == "" {
 			it.Reason = reason
 		}
 	}
-	fields, err := j.ObjIter()
+	fields, err := d.json.ObjIter()
 	if err != nil {
-		return it, errBody
+		return it, false, errBody
 	}
-	var seen uint
+	var seen field
 	for fields.Next() {
-		key := string(fields.Key())
-		bit, known := keys[key]
-		if seen&bit != 0 {
-			// Two ids cannot be listed as failed under one: refuse the body.
-			if key == "id" {
-				return it, errBody
+		f := fieldOf(fields.Key())
+		if seen&f != 0 {
+			if f == fieldID {
+				return it, false, errBody
 			}
-			fail("invalid json: repeated field " + key)
+			fail("invalid json")
 		}
-		seen |= bit
+		seen |= f
 		ok := true
-		switch {
-		case !known:
-			fail("unknown field " + printable(key))
-			err = j.Skip()
-		case key == "id":
-			it.ID, ok, err = text(j)
-			if !ok {
-				return it, errBody
-			}
-		case key == "payload":
-			ok, err = d.payload(j, &it.Payload)
-		case key == "sortindex":
-			it.SortIndex, ok, err = integer(j)
-		case key == "ttl":
-			it.TTL, ok, err = integer(j)
+		switch f {
+		case fieldID:
+			it.ID, named, err = d.id()
+		case fieldPayload:
+			it.Payload, ok, err = d.payload()
+		case fieldSortIndex:
+			it.SortIndex, ok, err = d.integer()
+		case fieldTTL:
+			it.TTL, ok, err = d.integer()
 			ok = ok && it.TTL.Value >= 0
-		default: // modified and collection: ignored, whatever they are
-			err = j.Skip()
+		case fieldUnknown:
+			fail("unknown field " + clip(fields.Key()))
+			fallthrough
+		default:
+			err = d.json.Skip()
 		}
 		if err != nil {
-			return it, errBody
+			return it, false, errBody
 		}
 		if !ok {
 			fail("invalid json")
 		}
 	}
 	if fields.Err() != nil {
-		return it, errBody
+		return it, false, errBody
 	}
-	return it, nil
+	return it, named, nil
 }
 
-// keys are those that an object may have, with a bit each.
-var keys = map[string]uint{"id": 1, "payload": 2, "sortindex": 4, "ttl": 8, "modified": 16, "collection": 32}
+// field is a key that an object may have once, as a bit; unknown ones have none.
+type field uint8
 
-// printable cuts an unknown key to what can stand in an answer and a log.
-func printable(key string) string {
-	if len(key) > 64 {
-		key = key[:64]
+const (
+	fieldID field = 1 << iota
+	fieldPayload
+	fieldSortIndex
+	fieldTTL
+	fieldModified // this one and the next are legal and of no effect
+	fieldCollection
+
+	fieldUnknown field = 0
+)
+
+func fieldOf(key []byte) field {
+	switch string(key) {
+	case "id":
+		return fieldID
+	case "payload":
+		return fieldPayload
+	case "sortindex":
+		return fieldSortIndex
+	case "ttl":
+		return fieldTTL
+	case "modified":
+		return fieldModified
+	case "collection":
+		return fieldCollection
 	}
-	quoted := strconv.QuoteToASCII(key)
-	return quoted[1 : len(quoted)-1]
+	return fieldUnknown
 }
 
-// text reads a string; ok is false when it is something else.
-func text(j *jx.Decoder) (s string, ok bool, err error) {
-	if j.Next() != jx.String {
-		return "", false, j.Skip()
-	}
-	s, err = j.Str()
-	return s, true, err
+// clip cuts an unknown key to what can stand in an answer.
+func clip(key []byte) string {
+	return strings.ToValidUTF8(string(key[:min(len(key), 64)]), "")
 }
 
-// payload reads a string or null into v.
-func (d *decoder) payload(j *jx.Decoder, v *ss.Optional[[]byte]) (ok bool, err error) {
-	switch j.Next() {
+// id reads an id; null is none.
+func (d *decoder) id() (id string, named bool, err error) {
+	switch d.json.Next() {
 	case jx.Null:
-		return true, j.Null()
+		return "", false, d.json.Null()
+	case jx.String:
+		id, err = d.json.Str()
+		return id, true, err
+	}
+	return "", false, errBody
+}
+
+// payload reads a string or null; ok is false when it is something else.
+func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
+	switch d.json.Next() {
+	case jx.Null:
+		return v, true, d.json.Null()
 	case jx.String:
 	default:
-		return false, j.Skip()
+		return v, false, d.json.Skip()
 	}
 	if d.payloads == nil {
 		d.payloads = make([]byte, 0, len(d.body))
 	}
 	from := len(d.payloads)
-	if d.payloads, err = j.StrAppend(d.payloads); err != nil {
-		return false, err
+	if d.payloads, err = d.json.StrAppend(d.payloads); err != nil {
+		return v, false, err
 	}
-	*v = ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)])
-	return true, nil
+	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
 }
 
 // integer reads a number without fraction and exponent, or null. Whole numbers
 // that do not fit are cut to the ends of int64, which no bound allows.
-func integer(j *jx.Decoder) (v ss.Optional[int64], ok bool, err error) {
-	switch j.Next() {
+func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
+	switch d.json.Next() {
 	case jx.Null:
-		return v, true, j.Null()
+		return v, true, d.json.Null()
 	case jx.Number:
 	default:
-		return v, false, j.Skip()
+		return v, false, d.json.Skip()
 	}
-	raw, err := j.Raw()
+	raw, err := d.json.Raw()
 	if err != nil {
 		return v, false, err
 	}

@@ -1,8 +1,12 @@
 // Package httpapi speaks the SyncStorage API 1.5.
 //
-// A request goes: preflight and old clients (client.go), route from the raw
-// path (route.go), credentials (auth.go), the resource's handler (info.go,
-// collection.go, bso.go), and every error through one writer (errors.go).
-// Errors are a bare integer as JSON; numbers that are moments have two
-// decimals.
+// A request goes: clients that must not be answered (useragent.go), preflights
+// (cors.go), route from the raw path (route.go), credentials (auth.go),
+// precondition (headers.go), the resource's action (info.go, configuration.go,
+// listing.go, post.go, bso.go, delete.go), and every error through one writer
+// (errors.go). Errors are a bare integer as JSON; numbers that are moments have
+// two decimals.
+//
+// Beside the room's own paths there are those at the root of the server, which
+// load balancers and monitors of a sync server ask (dockerflow.go).
 package httpapi

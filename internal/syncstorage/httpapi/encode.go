@@ -82,6 +82,14 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
+// appendKey appends the key of an object's i-th member.
+func appendKey(b []byte, i int, key string) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return append(appendString(b, key), ':')
+}
+
 // appendPosted appends the answer to a POST.
 func appendPosted(b []byte, p *ss.Posted) []byte {
 	b = append(b, '{')
@@ -96,12 +104,7 @@ func appendPosted(b []byte, p *ss.Posted) []byte {
 	b = appendStrings(b, p.Success)
 	b = append(b, `,"failed":{`...)
 	for i, f := range p.Failed {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, f.ID)
-		b = append(b, ':')
-		b = appendString(b, f.Reason)
+		b = appendString(appendKey(b, i, f.ID), f.Reason)
 	}
 	return append(b, "}}"...)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/fault"
@@ -21,33 +20,33 @@ const (
 	codeSize       = 17
 )
 
-// status is an error that names its own answer, for what only HTTP knows.
-type status struct {
+// refusal is an error that names its own answer, for what only HTTP knows.
+type refusal struct {
 	status int
 	code   int
 	reason string
 }
 
-func (s *status) Error() string { return s.reason }
+func (r *refusal) Error() string { return r.reason }
 
 // FaultCode implements fault.Coder.
-func (s *status) FaultCode() fault.Code { return fault.Invalid }
+func (r *refusal) FaultCode() fault.Code { return fault.Invalid }
 
 var (
-	errRoute      = &status{http.StatusNotFound, codeUnknown, "no such resource"}
-	errMethod     = &status{http.StatusMethodNotAllowed, codeMethod, "the resource does not have this method"}
-	errMedia      = &status{http.StatusUnsupportedMediaType, codeUnknown, "the content type is not one of Sync"}
-	errAccept     = &status{http.StatusNotAcceptable, codeUnknown, "no acceptable content type"}
-	errLength     = &status{http.StatusRequestEntityTooLarge, codeSize, "the body is larger than a request may be"}
-	errLongStream = &status{http.StatusBadRequest, codeSize, "the body is larger than a request may be"}
-	errOldClient  = &status{http.StatusServiceUnavailable, codeUnknown, "a client that crashes on answers"}
-	errQuery      = &status{http.StatusBadRequest, codeUnknown, "the query is malformed"}
-	errSlowBody   = &status{http.StatusRequestTimeout, codeUnknown, "the body did not arrive"}
+	errRoute      = &refusal{http.StatusNotFound, codeUnknown, "no such resource"}
+	errMethod     = &refusal{http.StatusMethodNotAllowed, codeMethod, "the resource does not have this method"}
+	errMedia      = &refusal{http.StatusUnsupportedMediaType, codeUnknown, "the content type is not one of Sync"}
+	errAccept     = &refusal{http.StatusNotAcceptable, codeUnknown, "no acceptable content type"}
+	errLength     = &refusal{http.StatusRequestEntityTooLarge, codeSize, "the body is larger than a request may be"}
+	errLongStream = &refusal{http.StatusBadRequest, codeSize, "the body is larger than a request may be"}
+	errLostBody   = &refusal{http.StatusRequestTimeout, codeUnknown, "the body did not arrive"}
+	errOldClient  = &refusal{http.StatusServiceUnavailable, codeUnknown, "a client that crashes on answers"}
+	errQuery      = &refusal{http.StatusBadRequest, codeUnknown, "the query is malformed"}
 )
 
-// answer maps an error to a status and the integer of its body.
-func answer(err error) (httpStatus, code int) {
-	var own *status
+// judge maps an error to the status and the integer of its answer.
+func judge(err error) (status, code int) {
+	var own *refusal
 	if errors.As(err, &own) {
 		return own.status, own.code
 	}
@@ -75,43 +74,31 @@ func answer(err error) (httpStatus, code int) {
 	return http.StatusInternalServerError, codeUnknown
 }
 
-// retryAfter is when a client may come back after a 503.
-const retryAfter = 10 * time.Second
-
-// WriteError answers with an error in the protocol's form. Together with the
-// handler's own errors it serves those of the listener: a panic, a server that
-// sheds load.
+// WriteError is the room's web.ErrorWriter. Together with the handler's own
+// errors it serves those of the listener: a panic, a server that sheds load.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
-	h := w.Header()
-	var p *ss.PreconditionError
-	if errors.As(err, &p) {
-		h.Set("X-Last-Modified", p.Modified.String())
-		raiseTimestamp(h, p.Modified)
-		if p.NotModified {
+	var unmet *ss.PreconditionError
+	if errors.As(err, &unmet) {
+		if unmet.NotModified {
 			w.WriteHeader(http.StatusNotModified)
 		} else {
 			w.WriteHeader(http.StatusPreconditionFailed)
 		}
 		return
 	}
-	httpStatus, code := answer(err)
-	h.Del("X-Last-Modified")
-	switch httpStatus {
-	case http.StatusUnauthorized:
+	h := w.Header()
+	// A listing that fails before it is sent has set its own.
+	for _, name := range []string{"X-Last-Modified", "X-Weave-Records", "X-Weave-Next-Offset"} {
+		h.Del(name)
+	}
+	status, code := judge(err)
+	switch {
+	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Hawk")
-	case http.StatusServiceUnavailable:
-		if h.Get("Retry-After") == "" {
-			h.Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
-		}
+	case status == http.StatusServiceUnavailable && !errors.Is(err, errOldClient) && h.Get("Retry-After") == "":
+		h.Set("Retry-After", "10")
 	}
-	if errors.Is(err, errOldClient) {
-		h.Del("X-Weave-Timestamp")
-	}
-	h.Set("Content-Type", typeJSON)
-	body := strconv.Itoa(code)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(httpStatus)
-	_, _ = w.Write([]byte(body)) // a client that went away
+	sendJSON(w, status, strconv.AppendInt(nil, int64(code), 10))
 }
 
 // bodyError tells what a failed read of a body means.
@@ -123,5 +110,5 @@ func bodyError(err error) error {
 	case errors.Is(err, hawk.ErrPayload):
 		return err
 	}
-	return errSlowBody
+	return errLostBody
 }

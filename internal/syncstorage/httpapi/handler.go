@@ -1,17 +1,16 @@
 package httpapi
 
 import (
-	"io"
+	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/clock"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
 
 // Handler serves the paths that Owns reports.
@@ -21,157 +20,113 @@ type Handler struct {
 	Clock    clock.Clock
 	TimeSkew time.Duration // how far a client's clock may be off
 
-	// Address says where a request arrived; an error of it is the client's.
-	Address func(*http.Request) (Address, error)
+	// Address says where a request arrived as its client sees it, which is what
+	// the client has signed. An error of it is the client's.
+	Address func(*http.Request) (web.Address, error)
 
 	// Backoff, when not nil, is how long clients should wait before their next
 	// sync, 0 for no time: the load of the server.
 	Backoff func() time.Duration
 }
 
-// request is a request under way.
-type request struct {
-	*http.Request
-	w      http.ResponseWriter
-	route  route
-	owner  ss.Owner
-	query  url.Values
-	target ss.Request
+// exchange is a request and its answer under way.
+type exchange struct {
+	in    *http.Request
+	out   http.ResponseWriter
+	route route
+	query url.Values
+	owner ss.Owner
+	ask   ss.Request // the collection, the precondition, the moment of arrival
 }
 
-// Serve answers one request. The errors it returns are for WriteError; it has
-// then written nothing but headers.
+// Serve is the room's web.Handler. The errors it returns are for WriteError;
+// after one that comes in the middle of a listing the connection must be cut.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
-	if refused(r.UserAgent()) {
+	if crashes(r.UserAgent()) {
 		return errOldClient
 	}
-	if cors(w, r) {
+	if preflight(w, r) {
 		return nil
 	}
 	now := h.Clock()
-	w.Header().Set("X-Weave-Timestamp", ss.At(now).String())
+	x := &exchange{in: r, out: w, ask: ss.Request{Now: ss.At(now)}}
+	w.Header().Set("X-Weave-Timestamp", x.ask.Now.String())
 	if h.Backoff != nil {
 		if d := h.Backoff(); d > 0 {
-			w.Header().Set("X-Weave-Backoff", strconv.Itoa(int(d.Seconds())))
+			w.Header().Set("X-Weave-Backoff", strconv.Itoa(int((d+time.Second-1)/time.Second)))
 		}
 	}
-	at, err := h.Address(r)
+	err := h.serve(x, now)
+	var unmet *ss.PreconditionError
+	if errors.As(err, &unmet) {
+		x.modified(unmet.Modified)
+	}
+	return err
+}
+
+func (h *Handler) serve(x *exchange, now time.Time) error {
+	at, err := h.Address(x.in)
 	if err != nil {
 		return err
 	}
-	q := &request{Request: r, w: w, route: parseRoute(at.Path)}
-	if q.route.resource == nothing {
-		return errRoute
-	}
-	if allow := q.route.resource.methods(); !slices.Contains(allow, r.Method) {
-		w.Header().Set("Allow", strings.Join(allow, ", "))
-		return errMethod
-	}
-	if q.route.resource == infoConfiguration {
-		return h.configuration(q) // as public as the limits themselves
-	}
-	if q.owner, err = h.authenticate(r, q.route, at, now); err != nil {
+	x.route = parseRoute(at.Path)
+	act, err := x.action()
+	if err != nil {
 		return err
 	}
-	if q.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+	if x.route.resource == infoConfiguration {
+		return act(h, x) // as public as the limits themselves
+	}
+	if x.owner, err = h.authenticate(x, at, now); err != nil {
+		return err
+	}
+	if x.query, err = url.ParseQuery(x.in.URL.RawQuery); err != nil {
 		return errQuery
 	}
-	q.target.Collection, q.target.Now = q.route.collection, ss.At(now)
-	if q.target.If, err = precondition(r.Header); err != nil {
+	x.ask.Collection = x.route.collection
+	if x.ask.If, err = precondition(x.in.Header); err != nil {
 		return err
 	}
-	return h.handler(q.route.resource, r.Method)(q)
+	return act(h, x)
 }
 
-// handler is the method's handler of a resource that has the method.
-func (h *Handler) handler(res resource, method string) func(*request) error {
-	switch res {
-	case infoCollections:
-		return h.collections
-	case infoCounts:
-		return h.counts
-	case infoUsage:
-		return h.usage
-	case infoQuota:
-		return h.quota
-	case user:
-		return h.deleteAll
-	case collection:
-		switch method {
-		case http.MethodGet:
-			return h.list
-		case http.MethodPost:
-			return h.post
-		}
-		return h.deleteCollection
-	}
-	switch method {
-	case http.MethodGet:
-		return h.get
-	case http.MethodPut:
-		return h.put
-	}
-	return h.deleteBSO
+// modified says when the addressed resource was last modified.
+func (x *exchange) modified(ts ss.Timestamp) {
+	x.out.Header().Set("X-Last-Modified", ts.String())
+	x.notBefore(ts)
 }
 
-// body reads the body of a request, which its collection's limit bounds.
-func (h *Handler) body(q *request) ([]byte, error) {
-	limit := h.Service.Limits(q.target.Collection).MaxRequestBytes
-	if q.ContentLength > limit {
-		return nil, errLength
+// notBefore makes sure that X-Weave-Timestamp is not before a stamp that the
+// answer speaks of: stamps may be ahead of the clock.
+func (x *exchange) notBefore(ts ss.Timestamp) {
+	if x.ask.Now < ts {
+		x.out.Header().Set("X-Weave-Timestamp", ts.String())
 	}
-	r := http.MaxBytesReader(q.w, q.Body, limit)
-	if q.ContentLength < 0 {
-		b, err := io.ReadAll(r)
-		if err != nil {
-			return nil, bodyError(err)
-		}
-		return b, nil
-	}
-	// One byte more than announced, so that the end is read too: it is there
-	// that a signed body is verified.
-	b := make([]byte, q.ContentLength+1)
-	n, err := io.ReadFull(r, b)
-	if err != io.ErrUnexpectedEOF && err != io.EOF {
-		return nil, bodyError(err)
-	}
-	return b[:n], nil
 }
 
-// written sets the headers of an answer to a write with this stamp.
-func (h *Handler) written(q *request, w ss.Written, lastModified ss.Timestamp) {
-	head := q.w.Header()
-	head.Set("X-Last-Modified", lastModified.String())
-	raiseTimestamp(head, max(w.Modified, lastModified))
+// records says how many items the answer has.
+func (x *exchange) records(n int) {
+	x.out.Header().Set("X-Weave-Records", strconv.Itoa(n))
+}
+
+// stored says what a write has left of the user's quota, where there is one.
+func (h *Handler) stored(x *exchange, w ss.Written) {
 	if left := h.Service.Remaining(w); left.Set {
-		head.Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))
+		x.out.Header().Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))
 	}
 }
 
-// read sets the headers of an answer to a read.
-func read(q *request, lastModified ss.Timestamp, records int) {
-	head := q.w.Header()
-	head.Set("X-Last-Modified", lastModified.String())
-	raiseTimestamp(head, lastModified)
-	if records >= 0 {
-		head.Set("X-Weave-Records", strconv.Itoa(records))
-	}
+// answer writes a whole answer. A client that went away before it is of no
+// interest, so it returns nil: what was asked for is done.
+func (x *exchange) answer(status int, body []byte) error {
+	sendJSON(x.out, status, body)
+	return nil
 }
 
-// raiseTimestamp makes sure that X-Weave-Timestamp is not before a stamp that
-// the answer speaks of: stamps may be ahead of the clock.
-func raiseTimestamp(h http.Header, ts ss.Timestamp) {
-	if now, ok := ss.ParseTimestamp(h.Get("X-Weave-Timestamp")); ok && now < ts {
-		h.Set("X-Weave-Timestamp", ts.String())
-	}
-}
-
-// send writes a whole answer.
-func send(q *request, httpStatus int, body []byte) error {
-	h := q.w.Header()
+func sendJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
 	h.Set("Content-Type", typeJSON)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	q.w.WriteHeader(httpStatus)
-	_, _ = q.w.Write(body) // a client that went away
-	return nil
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
 }

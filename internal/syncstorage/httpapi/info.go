@@ -1,137 +1,72 @@
 package httpapi
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 
 	ss "holdfast/internal/syncstorage"
 )
 
-func (h *Handler) collections(q *request) error {
-	cs, err := h.Service.Collections(q.Context(), q.owner, q.target.If)
+// collections answers when each collection was last modified.
+func (h *Handler) collections(x *exchange) error {
+	cs, err := h.Service.Collections(x.in.Context(), x.owner, x.ask.If)
 	if err != nil {
 		return err
 	}
 	b := []byte{'{'}
 	for i, c := range cs.Stamps {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, c.Name)
-		b = append(b, ':')
-		b = c.Modified.Append(b)
+		b = c.Modified.Append(appendKey(b, i, c.Name))
 	}
-	read(q, cs.Modified, len(cs.Stamps))
-	return send(q, http.StatusOK, append(b, '}'))
+	x.modified(cs.Modified)
+	x.records(len(cs.Stamps))
+	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// perCollection answers with a number for each collection.
-func (h *Handler) perCollection(q *request, number func([]byte, ss.CollectionUsage) []byte) error {
-	u, err := h.Service.Usage(q.Context(), q.owner, q.target.If, q.target.Now)
+// counts answers how many records each collection has.
+func (h *Handler) counts(x *exchange) error {
+	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
+		return strconv.AppendInt(b, c.Records, 10)
+	})
+}
+
+// usage answers how many kilobytes each collection takes.
+func (h *Handler) usage(x *exchange) error {
+	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
+		return appendKB(b, c.Bytes)
+	})
+}
+
+// perCollection answers with a number for each collection that has a record.
+func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUsage) []byte) error {
+	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {
 		return err
 	}
 	b, n := []byte{'{'}, 0
 	for _, c := range u.Collections {
-		if c.Records == 0 {
-			continue
+		if c.Records > 0 {
+			b = number(appendKey(b, n, c.Name), c)
+			n++
 		}
-		if n > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, c.Name)
-		b = append(b, ':')
-		b = number(b, c)
-		n++
 	}
-	read(q, u.Modified, n)
-	return send(q, http.StatusOK, append(b, '}'))
-}
-
-func (h *Handler) counts(q *request) error {
-	return h.perCollection(q, func(b []byte, c ss.CollectionUsage) []byte {
-		return strconv.AppendInt(b, c.Records, 10)
-	})
-}
-
-func (h *Handler) usage(q *request) error {
-	return h.perCollection(q, func(b []byte, c ss.CollectionUsage) []byte {
-		return appendKB(b, c.Bytes)
-	})
+	x.modified(u.Modified)
+	x.records(n)
+	return x.answer(http.StatusOK, append(b, '}'))
 }
 
 // quota answers [used, limit] in kilobytes; the limit is null unless it is
 // enforced.
-func (h *Handler) quota(q *request) error {
-	u, err := h.Service.Usage(q.Context(), q.owner, q.target.If, q.target.Now)
+func (h *Handler) quota(x *exchange) error {
+	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {
 		return err
 	}
 	b := appendKB([]byte{'['}, u.Bytes())
 	if limit := h.Service.Quota(); limit.Enforce {
-		b = append(b, ',')
-		b = appendKB(b, limit.Limit)
-		b = append(b, ']')
+		b = append(appendKB(append(b, ','), limit.Limit), ']')
 	} else {
 		b = append(b, ",null]"...)
 	}
-	read(q, u.Modified, -1)
-	return send(q, http.StatusOK, b)
-}
-
-// configuration answers the limits; it needs no credentials.
-func (h *Handler) configuration(q *request) error {
-	l := h.Service.Limits("")
-	b := []byte{'{'}
-	for i, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"max_post_bytes", l.MaxPostBytes},
-		{"max_post_records", l.MaxPostRecords},
-		{"max_record_payload_bytes", l.MaxRecordPayloadBytes},
-		{"max_request_bytes", l.MaxRequestBytes},
-		{"max_total_bytes", l.MaxTotalBytes},
-		{"max_total_records", l.MaxTotalRecords},
-		{"max_quota_limit", l.MaxQuotaLimit},
-	} {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendLimit(b, f.name, f.value)
-	}
-	b = appendOverrides(b, l)
-	read(q, 0, -1)
-	return send(q, http.StatusOK, append(b, '}'))
-}
-
-func appendLimit(b []byte, name string, value int64) []byte {
-	b = appendString(b, name)
-	b = append(b, ':')
-	return strconv.AppendInt(b, value, 10)
-}
-
-// appendOverrides appends the limits of single collections, those that differ.
-func appendOverrides(b []byte, l ss.Limits) []byte {
-	if len(l.Collections) == 0 {
-		return b
-	}
-	b = append(b, `,"collections":{`...)
-	for i, name := range slices.Sorted(maps.Keys(l.Collections)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, name)
-		b = append(b, ":{"...)
-		of := l.For(name)
-		b = appendLimit(b, "max_post_bytes", of.MaxPostBytes)
-		b = append(b, ',')
-		b = appendLimit(b, "max_record_payload_bytes", of.MaxRecordPayloadBytes)
-		b = append(b, ',')
-		b = appendLimit(b, "max_request_bytes", of.MaxRequestBytes)
-		b = append(b, '}')
-	}
-	return append(b, '}')
+	x.modified(u.Modified)
+	return x.answer(http.StatusOK, b)
 }

@@ -1,13 +1,14 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
 
 // resource is what a path under /1.5/{uid} addresses.
@@ -25,6 +26,46 @@ const (
 	bso
 )
 
+// action answers a request to a resource.
+type action func(*Handler, *exchange) error
+
+// actions are the methods that each resource has.
+var actions = [...]map[string]action{
+	nothing:           {},
+	user:              {http.MethodDelete: (*Handler).deleteAll},
+	infoCollections:   {http.MethodGet: (*Handler).collections},
+	infoCounts:        {http.MethodGet: (*Handler).counts},
+	infoUsage:         {http.MethodGet: (*Handler).usage},
+	infoQuota:         {http.MethodGet: (*Handler).quota},
+	infoConfiguration: {http.MethodGet: (*Handler).configuration},
+	collection: {
+		http.MethodGet:    (*Handler).list,
+		http.MethodPost:   (*Handler).post,
+		http.MethodDelete: (*Handler).deleteCollection,
+	},
+	bso: {
+		http.MethodGet:    (*Handler).get,
+		http.MethodPut:    (*Handler).put,
+		http.MethodDelete: (*Handler).deleteBSO,
+	},
+}
+
+// action finds what the request asks for; errMethod comes with the header
+// Allow.
+func (x *exchange) action() (action, error) {
+	methods := actions[x.route.resource]
+	if len(methods) == 0 {
+		return nil, errRoute
+	}
+	act, ok := methods[x.in.Method]
+	if !ok {
+		allowed := slices.Sorted(maps.Keys(methods))
+		x.out.Header().Set("Allow", strings.Join(allowed, ", "))
+		return nil, errMethod
+	}
+	return act, nil
+}
+
 // route is a parsed path.
 type route struct {
 	resource   resource
@@ -33,74 +74,65 @@ type route struct {
 	id         string
 }
 
-// prefixes under which storage is served: that of the API, and that of the old
-// all-in-one server, whose users need not change a setting.
-var prefixes = []string{"/1.5/", "/storage/1.5/"}
+// inside returns what follows /1.5 in a raw path. Users of the old all-in-one
+// server, which had storage under /storage/1.5, need not change a setting.
+func inside(path string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
+	return rest, ok && strings.HasPrefix(rest, "/")
+}
 
 // Owns reports whether a raw path belongs to this room.
 func Owns(path string) bool {
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
+	_, ok := inside(path)
+	return ok
 }
 
 // parseRoute reads a raw path, as it stood in the request line: ids may hold
 // any printable character, an escaped slash and ".." too, so nothing may have
 // cleaned or decoded the path before.
 func parseRoute(path string) (rt route) {
-	for _, p := range prefixes {
-		if rest, ok := strings.CutPrefix(path, p); ok {
-			return parseResource(strings.Split(rest, "/"))
-		}
-	}
-	return rt
-}
-
-func parseResource(segments []string) (rt route) {
-	for i, s := range segments {
-		plain, err := url.PathUnescape(s)
-		if err != nil {
-			return rt
-		}
-		segments[i] = plain
-	}
-	uid, err := strconv.ParseInt(segments[0], 10, 64)
-	if err != nil || uid < 0 || len(segments[0]) > 10 || segments[0][0] == '+' {
+	rest, ok := inside(path)
+	segments, err := web.Segments(rest)
+	if !ok || err != nil {
 		return rt
 	}
-	rt.uid = uid
-	rest := segments[1:]
-	switch {
-	case len(rest) == 0, len(rest) == 1 && rest[0] == "storage":
+	if rt.uid, ok = parseUID(segments[0]); !ok {
+		return rt
+	}
+	switch s := segments[1:]; {
+	case len(s) == 0, len(s) == 1 && s[0] == "storage":
 		rt.resource = user
-	case len(rest) == 2 && rest[0] == "info":
-		rt.resource = infos[rest[1]]
-	case rest[0] != "storage" || !ss.ValidCollection(rest[1]):
-	case len(rest) == 2:
-		rt.resource, rt.collection = collection, rest[1]
-	case len(rest) == 3 && ss.ValidID(rest[2]):
-		rt.resource, rt.collection, rt.id = bso, rest[1], rest[2]
+	case len(s) == 2 && s[0] == "info":
+		rt.resource = info(s[1])
+	case s[0] != "storage" || !ss.ValidCollection(s[1]):
+	case len(s) == 2:
+		rt.resource, rt.collection = collection, s[1]
+	case len(s) == 3 && ss.ValidID(s[2]):
+		rt.resource, rt.collection, rt.id = bso, s[1], s[2]
 	}
 	return rt
 }
 
-var infos = map[string]resource{
-	"collections":       infoCollections,
-	"collection_counts": infoCounts,
-	"collection_usage":  infoUsage,
-	"quota":             infoQuota,
-	"configuration":     infoConfiguration,
+// parseUID accepts 1 to 10 digits.
+func parseUID(s string) (int64, bool) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	return int64(n), err == nil && len(s) <= 10
 }
 
-// methods a resource has, as Allow lists them.
-func (r resource) methods() []string {
-	switch r {
-	case user:
-		return []string{http.MethodDelete}
-	case collection:
-		return []string{http.MethodDelete, http.MethodGet, http.MethodPost}
-	case bso:
-		return []string{http.MethodDelete, http.MethodGet, http.MethodPut}
+func info(name string) resource {
+	switch name {
+	case "collections":
+		return infoCollections
+	case "collection_counts":
+		return infoCounts
+	case "collection_usage":
+		return infoUsage
+	case "quota":
+		return infoQuota
+	case "configuration":
+		return infoConfiguration
 	}
-	return []string{http.MethodGet}
+	return nothing
 }
 
 // Label names the route of a raw path for metrics and logs, without anything
@@ -109,11 +141,13 @@ func Label(path string) string {
 	if !Owns(path) {
 		return "other"
 	}
-	return labels[parseRoute(path).resource]
+	return parseRoute(path).resource.String()
 }
 
-var labels = map[resource]string{
-	nothing: "unknown", user: "storage", infoCollections: "info/collections", infoCounts: "info/collection_counts",
-	infoUsage: "info/collection_usage", infoQuota: "info/quota", infoConfiguration: "info/configuration",
-	collection: "collection", bso: "bso",
+func (r resource) String() string {
+	return [...]string{
+		nothing: "unknown", user: "storage", infoCollections: "info/collections", infoCounts: "info/collection_counts",
+		infoUsage: "info/collection_usage", infoQuota: "info/quota", infoConfiguration: "info/configuration",
+		collection: "collection", bso: "bso",
+	}[r]
 }

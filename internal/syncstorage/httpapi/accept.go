@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// layout is how a media type puts the records of a listing one after another.
+type layout struct {
+	media                     string
+	open, between, after, end string
+}
+
+var (
+	asJSON  = layout{media: typeJSON, open: "[", between: ",", end: "]"}
+	asLines = layout{media: typeNewlines, after: "\n"}
+)
+
+// negotiate chooses the layout of a listing by Accept: the one with the greater
+// quality, JSON when they are equal or nothing is said. ok is false when
+// neither is acceptable.
+func negotiate(h http.Header) (l layout, ok bool) {
+	accept := strings.Join(h.Values("Accept"), ",")
+	if strings.TrimSpace(accept) == "" {
+		return asJSON, true
+	}
+	json, lines := quality(accept, typeJSON), quality(accept, typeNewlines)
+	if lines > json {
+		return asLines, true
+	}
+	return asJSON, json > 0
+}
+
+// quality is what Accept gives a media type of application: that of its most
+// specific range, 0 when none matches.
+func quality(accept, media string) float64 {
+	q, best := 0.0, 0
+	for part := range strings.SplitSeq(accept, ",") {
+		name, params, _ := strings.Cut(part, ";")
+		specific := 0
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case media:
+			specific = 3
+		case "application/*":
+			specific = 2
+		case "*/*":
+			specific = 1
+		}
+		if specific > best {
+			q, best = qvalue(params), specific
+		}
+	}
+	return q
+}
+
+// qvalue is the q parameter of a media range; one that is malformed counts as
+// not acceptable.
+func qvalue(params string) float64 {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(p, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "q") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err == nil && 0 <= q && q <= 1 { // NaN is neither
+			return q
+		}
+		return 0
+	}
+	return 1
+}

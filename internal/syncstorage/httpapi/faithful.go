@@ -1,0 +1,44 @@
+package httpapi
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+// faithful reports whether a client gets back what is in a text: it is UTF-8,
+// and every surrogate in its escapes has its other half. A decoder would put
+// U+FFFD in place of what is not.
+func faithful(text []byte) bool {
+	if !utf8.Valid(text) {
+		return false
+	}
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 || i+1 >= len(text) {
+			return true
+		}
+		text = text[i:]
+		switch unit := surrogate(text); {
+		case unit == 0:
+			text = text[2:] // any other escape, an escaped backslash too
+		case unit < 0xdc00 && surrogate(text[6:]) >= 0xdc00:
+			text = text[12:]
+		default:
+			return false
+		}
+	}
+}
+
+// surrogate is the code unit of an escape at the start of the text, if it is a
+// surrogate, and 0 otherwise.
+func surrogate(text []byte) uint64 {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil || unit < 0xd800 || unit > 0xdfff {
+		return 0
+	}
+	return unit
+}

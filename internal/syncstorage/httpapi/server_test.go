@@ -1,0 +1,146 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/httpapi"
+	"holdfast/internal/syncstorage/sqlite"
+	"holdfast/internal/web"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// dawn is when tests begin. It is no multiple of a tick, so that a stamp that
+// was not floored would be seen.
+var dawn = time.UnixMilli(1790000000123)
+
+const secret = "the master secret of these tests"
+
+// setup is what a test wants otherwise than by default.
+type setup struct {
+	config  func(*ss.Config)
+	store   func(ss.Store) ss.Store // put around the real one
+	readers int                     // connections of the real one
+	secrets []string
+	backoff func() time.Duration
+	pace    web.Rate
+	fails   bool // failures of the server are expected
+}
+
+// server is the room on a real listener, with a database of its own and a clock
+// that stands until a test moves it.
+type server struct {
+	*httptest.Server
+	clock *clock.Manual
+	keys  *tokenlib.Keyring
+	users atomic.Int64
+}
+
+func start(t testing.TB, with setup) *server {
+	t.Helper()
+	conf := ss.DefaultConfig()
+	if with.config != nil {
+		with.config(&conf)
+	}
+	if errs := conf.Check(); len(errs) > 0 {
+		t.Fatalf("the configuration is wrong: %v", errs)
+	}
+	store := ss.Store(openStore(t, with.readers))
+	if with.store != nil {
+		store = with.store(store)
+	}
+	if with.secrets == nil {
+		with.secrets = []string{secret}
+	}
+	s := &server{clock: clock.NewManual(dawn), keys: keyring(t, with.secrets...)}
+	addresses, err := web.NewResolver("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &httpapi.Handler{
+		Service:  ss.NewService(store, conf, nil),
+		Keyring:  s.keys,
+		Clock:    s.clock.Now,
+		TimeSkew: conf.HawkTimeSkew,
+		Address:  addresses.Resolve,
+		Backoff:  with.backoff,
+	}
+	s.listen(t, web.Room{
+		Name: "syncstorage", Serve: h.Serve, Error: httpapi.WriteError,
+		Route: func(r *http.Request) string { return httpapi.Label(r.URL.EscapedPath()) },
+	}, with)
+	return s
+}
+
+// listen serves a room as the binary does, and fails the test when the server
+// finds a failure of its own.
+func (s *server) listen(t testing.TB, room web.Room, with setup) {
+	log := slog.New(slog.DiscardHandler)
+	if !with.fails {
+		log = slog.New(failures{t: t})
+	}
+	s.Server = httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))
+	t.Cleanup(s.Close)
+}
+
+func openStore(t testing.TB, readers int) *sqlite.Store {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(t.TempDir(), "syncstorage.db"), Readers: readers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	set, err := sqlite.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return sqlite.New(db)
+}
+
+func keyring(t testing.TB, secrets ...string) *tokenlib.Keyring {
+	t.Helper()
+	k, err := tokenlib.NewKeyring(secrets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// failures is a log that turns warnings, which the server writes with a 5xx,
+// and panics into failures of a test.
+type failures struct{ t testing.TB }
+
+func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (f failures) WithAttrs([]slog.Attr) slog.Handler           { return f }
+func (f failures) WithGroup(string) slog.Handler                { return f }
+
+func (f failures) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += fmt.Sprintf(" %v", a)
+		return true
+	})
+	f.t.Errorf("the server failed: %s", line)
+	return nil
+}
