@@ -6,7 +6,7 @@
 // `make test-firefox`, or `go test ./test/firefox` when bin/holdfast is built
 // and Debian's firefox-esr is installed. HOLDFAST_BIN and FIREFOX_BIN name
 // others; a relative path starts at this folder. What is absent skips the test,
-// unless TEST_REQUIRE has `firefox` in its list. It takes about 20 seconds.
+// unless TEST_REQUIRE has `firefox` in its list. It takes less than half a minute.
 //
 // # What runs
 //
