@@ -7,8 +7,10 @@ package sweep
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -18,8 +20,8 @@ import (
 // Job is one thing to do again and again.
 type Job struct {
 	Name  string        // in logs and metrics
-	Every time.Duration // from the end of one round to the start of the next
-	Limit int           // most rows of a step
+	Every time.Duration // from the end of one round to the start of the next; 0: only RunOnce runs it
+	Limit int           // most rows of a step, at least 1
 
 	// Run does one step at now: at most limit rows. It returns how many they
 	// were, also with an error; limit of them means that there may be more.
@@ -33,9 +35,6 @@ type Options struct {
 
 	// Observe is told of every round: the rows and the error.
 	Observe func(job string, rows int, err error)
-
-	// After is time.After; tests turn it by hand.
-	After func(time.Duration) <-chan time.Time
 }
 
 // Run runs the jobs, each on its own, until ctx ends and the step that is then
@@ -47,12 +46,11 @@ func Run(ctx context.Context, jobs []Job, o Options) {
 	if o.Observe == nil {
 		o.Observe = func(string, int, error) {}
 	}
-	if o.After == nil {
-		o.After = time.After
-	}
 	var wg sync.WaitGroup
 	for _, j := range jobs {
-		wg.Go(func() { o.repeat(ctx, j) })
+		if j.Every > 0 {
+			wg.Go(func() { o.repeat(ctx, j) })
+		}
 	}
 	wg.Wait()
 }
@@ -69,7 +67,7 @@ func (o Options) repeat(ctx context.Context, j Job) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.After(pause):
+		case <-time.After(pause):
 		}
 		n, err := RunOnce(ctx, j, o.Clock)
 		if ctx.Err() != nil {
@@ -91,7 +89,7 @@ func (o Options) repeat(ctx context.Context, j Job) {
 // and returns the rows of all of them.
 func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) {
 	for {
-		n, err := j.Run(ctx, now(), j.Limit)
+		n, err := j.step(ctx, now())
 		rows += n
 		if err != nil || n < j.Limit {
 			return rows, err
@@ -100,4 +98,15 @@ func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) 
 			return rows, err
 		}
 	}
+}
+
+// step runs one step. A panic is an error of it: what one row provokes must not
+// end a server that has others to serve.
+func (j Job) step(ctx context.Context, now time.Time) (n int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return j.Run(ctx, now, j.Limit)
 }

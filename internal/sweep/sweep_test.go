@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,24 @@ func TestRunOnceEndsWithItsContext(t *testing.T) {
 	if n, err := sweep.RunOnce(ctx, job, clock.System); n != 1 || !errors.Is(err, context.Canceled) {
 		t.Errorf("swept %d, %v", n, err)
 	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	t.Parallel()
+	job := sweep.Job{Name: "test", Limit: 1, Run: func(context.Context, time.Time, int) (int, error) { panic("boom") }}
+	if n, err := sweep.RunOnce(t.Context(), job, clock.System); n != 0 || err == nil || !strings.Contains(err.Error(), "sweep_test.go") {
+		t.Errorf("swept %d, %v", n, err)
+	}
+}
+
+// TestRunLeavesOutWhatIsOnlyRunOnce: a job without an interval ends Run at once.
+func TestRunLeavesOutWhatIsOnlyRunOnce(t *testing.T) {
+	t.Parallel()
+	job := sweep.Job{Name: "test", Limit: 1, Run: func(context.Context, time.Time, int) (int, error) {
+		t.Error("it ran")
+		return 0, nil
+	}}
+	sweep.Run(t.Context(), []sweep.Job{job}, sweep.Options{Clock: clock.System})
 }
 
 // The bubble's clock moves when everybody waits, so pauses cost no time.
