@@ -43,6 +43,7 @@ type DB struct {
 	closing chan struct{}
 	once    sync.Once
 	stopped chan struct{} // closed when the writer has ended
+	writer  *writer
 	readers readers
 }
 
@@ -69,7 +70,8 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 		stopped: make(chan struct{}),
 		readers: readers{path: opts.Path, free: make(chan struct{}, opts.Readers)},
 	}
-	go (&writer{db: db, conn: conn}).run()
+	db.writer = &writer{db: db, conn: conn}
+	go db.writer.run()
 	return db, nil
 }
 
@@ -100,7 +102,9 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 func (db *DB) Close() error {
 	db.once.Do(func() { close(db.closing) })
 	<-db.stopped
-	return db.readers.close()
+	// The writer's connection goes last: only one that may write takes the WAL
+	// away.
+	return errors.Join(db.readers.close(), db.writer.close())
 }
 
 func (db *DB) observe(name string, start time.Time, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -233,6 +234,9 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
 	must(t, err)
 	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	if n := count(t, db); n != 0 { // so that a reader is open
+		t.Errorf("%d rows", n)
+	}
 	var wg sync.WaitGroup
 	var acknowledged atomic.Int64
 	for i := range 200 {
@@ -247,6 +251,9 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 	}
 	must(t, db.Close())
 	wg.Wait()
+	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the log is still there: %v", err)
+	}
 	if _, _, err := db.Snapshot(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read after Close: %v", err)
 	}

@@ -97,20 +97,29 @@ func (w *writer) run() {
 	}
 }
 
-// finish serves what was accepted before Close and leaves a file without WAL.
+// finish serves what was accepted before Close.
 func (w *writer) finish() {
 	for {
 		select {
 		case s := <-w.db.queue:
 			w.serve(s)
 		default:
-			// A failing checkpoint loses nothing: the WAL is read again at
-			// the next start.
-			_ = w.exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
-			_ = w.conn.Close()
 			return
 		}
 	}
+}
+
+// close leaves a file without WAL where no other process has it open. A second
+// call does nothing.
+func (w *writer) close() error {
+	if w.conn == nil {
+		return nil
+	}
+	conn := w.conn
+	w.conn = nil
+	// A failing checkpoint loses nothing: the WAL is read at the next start.
+	_ = sqlitex.Execute(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
+	return conn.Close()
 }
 
 // serve runs first and whatever else is waiting as one transaction.

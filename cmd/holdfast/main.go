@@ -1,0 +1,26 @@
+// Command holdfast is the server and its tools; see `holdfast help`.
+package main
+
+import (
+	"os"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/cli"
+)
+
+// Set by the linker from the version control's description of the source.
+var (
+	version = "dev"
+	commit  = ""
+)
+
+func main() {
+	os.Exit(cli.Main(cli.Env{
+		Args:    os.Args[1:],
+		Environ: os.Environ(),
+		Stdin:   os.Stdin,
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+		Version: app.Version{Version: version, Commit: commit},
+	}))
+}

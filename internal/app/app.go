@@ -1,0 +1,188 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/clock"
+	"holdfast/internal/obs"
+	"holdfast/internal/sweep"
+	"holdfast/internal/syncstorage"
+	"holdfast/internal/tokenserver"
+	"holdfast/internal/web"
+)
+
+// Version says which build this is.
+type Version struct {
+	Version string // of the release, or "dev"
+	Commit  string // "" when the build does not know
+}
+
+func (v Version) String() string {
+	if v.Commit == "" {
+		return v.Version
+	}
+	return v.Version + " (" + v.Commit + ")"
+}
+
+// Options say what to open.
+type Options struct {
+	Config  *Config
+	Data    string // folder of the embedded databases and the secrets file
+	Version Version
+	LogTo   io.Writer
+	Quiet   bool // only warnings and errors are logged
+	Create  bool // the data folder, files and secrets are made when missing
+	Migrate bool // database servers are migrated too
+
+	leave bool // tables and nodes stay as they are; for Check
+}
+
+// App is the opened rooms.
+type App struct {
+	cfg      *Config
+	data     string
+	version  Version
+	log      *slog.Logger
+	metrics  *obs.Metrics
+	traces   *obs.Traces
+	now      clock.Clock
+	keyring  *tokenlib.Keyring
+	resolver *web.Resolver
+
+	storage  *syncstorage.Service // nil when the room is off
+	accounts *tokenserver.Service // nil when the room is off
+
+	databases []*database
+	checks    []readiness
+	jobs      []sweep.Job
+}
+
+// readiness is what a room needs to serve.
+type readiness struct {
+	room string
+	ping func(context.Context) error
+}
+
+// Open opens every room that is on. Embedded databases are migrated; database
+// servers may be away. The caller must Close.
+func Open(ctx context.Context, o Options) (_ *App, err error) {
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, now: clock.System}
+	level := o.Config.Log.Level
+	if o.Quiet {
+		level = "warn"
+	}
+	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
+		return nil, err
+	}
+	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err := a.secrets(o.Create); err != nil {
+		return nil, err
+	}
+	if a.resolver, err = web.NewResolver(o.Config.Server.PublicURL, o.Config.Server.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if o.Config.Syncstorage.Enabled {
+		if err := a.openSync(ctx, o.Create); err != nil {
+			return nil, err
+		}
+	}
+	if o.Config.Tokenserver.Enabled {
+		if err := a.openTokens(ctx, o.Create); err != nil {
+			return nil, err
+		}
+	}
+	if o.leave {
+		return a, nil
+	}
+	if o.Migrate {
+		_, err = a.Migrate(ctx)
+		return a, err
+	}
+	return a, a.migrateEmbedded(ctx)
+}
+
+// secrets completes the configuration by what the server generated.
+func (a *App) secrets(create bool) error {
+	cfg := *a.cfg // the caller's stays as it was read
+	a.cfg = &cfg
+	srv := &cfg.Server
+	if srv.MasterSecret == "" || srv.AdminToken == "" || cfg.Tokenserver.Enabled && cfg.Tokenserver.FxAMetricsHashSecret == "" {
+		if create {
+			if err := makeData(a.data); err != nil {
+				return err
+			}
+		}
+		own, err := loadSecrets(a.data, create)
+		if err != nil {
+			return err
+		}
+		fill(&srv.MasterSecret, own.MasterSecret)
+		fill(&srv.AdminToken, own.AdminToken)
+		fill(&cfg.Tokenserver.FxAMetricsHashSecret, own.FxAMetricsHashSecret)
+	}
+	masters := []string{srv.MasterSecret.Reveal()}
+	for _, old := range srv.OldMasterSecrets {
+		masters = append(masters, old.Reveal())
+	}
+	var err error
+	a.keyring, err = tokenlib.NewKeyring(masters...)
+	return err
+}
+
+func fill[T ~string](setting *T, generated string) {
+	if *setting == "" {
+		*setting = T(generated)
+	}
+}
+
+// Close closes the databases.
+func (a *App) Close() error {
+	var errs []error
+	for _, d := range a.databases {
+		errs = append(errs, d.close())
+	}
+	a.databases = nil
+	return errors.Join(errs...)
+}
+
+// Config is the configuration with the generated secrets.
+func (a *App) Config() *Config { return a.cfg }
+
+// Storage is the room of Sync's records, nil when it is off.
+func (a *App) Storage() *syncstorage.Service { return a.storage }
+
+// Accounts is the tokenserver, nil when it is off.
+func (a *App) Accounts() *tokenserver.Service { return a.accounts }
+
+// Now is the server's clock.
+func (a *App) Now() time.Time { return a.now() }
+
+// Owner is whose records a storage user's are.
+func (a *App) Owner(u *tokenserver.User) syncstorage.Owner {
+	return syncstorage.Owner{UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String()}
+}
+
+// Sweep runs every sweep until nothing that has expired is left, and reports
+// what each removed.
+func (a *App) Sweep(ctx context.Context, report func(job string, n int)) error {
+	var errs []error
+	for _, j := range a.jobs {
+		n, err := sweep.RunOnce(ctx, j, a.now)
+		report(j.Name, n)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", j.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/conf"
+)
+
+func (c *command) serve() *cobra.Command {
+	var migrate bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync on\n" +
+			"127.0.0.1:8000 from SQLite files in the data folder, which it creates.",
+		Example: "  holdfast serve\n" +
+			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
+			"  HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org holdfast serve",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			a, err := app.Open(cmd.Context(), app.Options{
+				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true,
+			})
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.Serve(cmd.Context(), c.env.Stdout), a.Close())
+		},
+	}
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the tables of database servers up to date first (SQLite always is)")
+	return cmd
+}
+
+func (c *command) migrate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the tables of every configured database up to date",
+		Long: "Bring the tables of every configured database up to date. Servers of the release before\n" +
+			"may go on running meanwhile. On PostgreSQL with Citus the tables are also distributed.",
+		Example: "  HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync holdfast migrate",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			a, err := app.Open(cmd.Context(), app.Options{
+				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true,
+			})
+			if err != nil {
+				return err
+			}
+			applied, err := a.Migrate(cmd.Context())
+			for _, m := range applied {
+				fmt.Fprintln(c.env.Stdout, m)
+			}
+			if err == nil && len(applied) == 0 {
+				fmt.Fprintln(c.env.Stdout, "nothing to do")
+			}
+			return errors.Join(err, a.Close())
+		},
+	}
+}
+
+func (c *command) check() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Reach everything that is configured and say what is wrong and how to mend it",
+		Long: "Reach everything that is configured (databases, accounts server, files, addresses) and print\n" +
+			"a table: right or wrong, and how to mend it. Exit status 1 when something is wrong.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, report, err := app.Load(c.file, c.env.Environ)
+			var wrong *conf.Error
+			findings := app.ConfigFindings(c.file, report, err)
+			if err != nil && !errors.As(err, &wrong) {
+				return err
+			}
+			if err == nil {
+				findings = append(findings, app.Check(cmd.Context(), cfg, c.data)...)
+			}
+			w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
+			bad := 0
+			for _, f := range findings {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.State, f.What, f.Says)
+				if f.Mend != "" {
+					fmt.Fprintf(w, "\t\tmend: %s\n", f.Mend)
+				}
+				if f.State == app.Wrong {
+					bad++
+				}
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if bad > 0 {
+				return &exitError{1}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *command) sweep() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sweep",
+		Short: "Remove what has expired now, instead of waiting for the server to do so",
+		Args:  cobra.NoArgs,
+		RunE: c.with(func(ctx context.Context, a *app.App, _ []string) error {
+			return a.Sweep(ctx, func(job string, n int) { fmt.Fprintf(c.env.Stdout, "%s: %d\n", job, n) })
+		}),
+	}
+}
+
+func (c *command) backup() *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Copy the embedded databases and the secrets file while the server runs",
+		Long: "Copy the embedded databases, each consistent in itself, and the secrets file into a new\n" +
+			"folder, while the server runs. To restore, stop the server and put the files into its data\n" +
+			"folder, without the .db-wal and .db-shm files that are there. Databases on servers are not\n" +
+			"copied: use the server's own tools.",
+		Example: "  holdfast backup /var/backups/holdfast-$(date +%F)",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
+			files, err := a.Backup(ctx, args[0])
+			for _, f := range files {
+				fmt.Fprintln(c.env.Stdout, f)
+			}
+			return err
+		}),
+	}
+}
+
+func (c *command) config() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Print what can be configured"}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "example", Short: "Print a configuration file with every setting and its default", Args: cobra.NoArgs,
+			Run: func(*cobra.Command, []string) {
+				d := app.DefaultConfig()
+				fmt.Fprint(c.env.Stdout, conf.Example(&d))
+			},
+		},
+		&cobra.Command{
+			Use: "reference", Short: "Print the configuration reference in Markdown", Args: cobra.NoArgs,
+			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Reference()) },
+		},
+	)
+	return cmd
+}
+
+func (c *command) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of this binary", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.env.Stdout, c.env.Version) },
+	}
+}

@@ -1,0 +1,160 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+)
+
+// database is what the app does with a room's open engine besides handing it
+// to the room's backend.
+type database struct {
+	room    string
+	engine  engine
+	where   string // for people, without secrets
+	set     migrate.Set
+	migrate func(context.Context, migrate.Set) ([]migrate.Migration, error)
+	pending func(context.Context, migrate.Set) ([]migrate.Migration, error)
+	backup  func(ctx context.Context, path string) error // nil: not embedded
+	close   func() error
+}
+
+// pool is what the settings of a room say of its connections.
+type pool struct {
+	maxConns                   int
+	wait, lifespan, idle, long time.Duration
+}
+
+// openSQLite opens a room's file; only with create in a folder that may have to
+// be made.
+func (a *App) openSQLite(ctx context.Context, room, path string, create bool) (*sqlitedb.DB, error) {
+	if create {
+		if err := makeData(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+	} else if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("the %s database %s is not there; --data says where the server keeps it", room, path)
+	}
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path, Observe: a.metrics.Database(room, string(engineSQLite))})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return db, nil
+}
+
+func (a *App) addSQLite(room string, db *sqlitedb.DB, path string, set migrate.Set) {
+	where := path
+	if abs, err := filepath.Abs(path); err == nil {
+		where = abs
+	}
+	a.databases = append(a.databases, &database{
+		room: room, engine: engineSQLite, where: where, set: set,
+		migrate: db.Migrate, pending: db.Pending, backup: db.Backup, close: db.Close,
+	})
+}
+
+func (a *App) openPostgres(ctx context.Context, room, url string, p pool) (*pgdb.DB, error) {
+	db, err := pgdb.Open(ctx, pgdb.Options{
+		URL: url, MaxConns: p.maxConns, ConnectTimeout: p.wait, MaxLifetime: p.lifespan, MaxIdle: p.idle,
+		StatementTimeout: p.long, ApplicationName: "holdfast " + room, Observe: a.metrics.Database(room, string(enginePostgres)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s.database_url: %w", room, err)
+	}
+	return db, nil
+}
+
+func (a *App) addPostgres(room string, db *pgdb.DB, url string, set migrate.Set) {
+	a.databases = append(a.databases, &database{
+		room: room, engine: enginePostgres, where: redact(url), set: set,
+		migrate: db.Migrate, pending: db.Pending,
+		close: func() error { db.Close(); return nil },
+	})
+}
+
+// Migrate applies what the databases still need and says what it did, a line
+// for each change. It goes on to the next room when one fails.
+func (a *App) Migrate(ctx context.Context) (lines []string, err error) {
+	for _, d := range a.databases {
+		applied, failed := d.migrate(ctx, d.set)
+		for _, m := range applied {
+			lines = append(lines, fmt.Sprintf("%s: applied %04d_%s to %s", d.room, m.Version, m.Name, d.where))
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", d.room, d.where, failed))
+		}
+	}
+	if err == nil {
+		err = a.afterMigrations(ctx)
+	}
+	return lines, err
+}
+
+// migrateEmbedded brings the files up to date that no other verb would.
+func (a *App) migrateEmbedded(ctx context.Context) error {
+	for _, d := range a.databases {
+		if d.engine != engineSQLite {
+			continue
+		}
+		if _, err := d.migrate(ctx, d.set); err != nil {
+			return fmt.Errorf("%s: %s: %w", d.room, d.where, err)
+		}
+	}
+	return nil
+}
+
+// Backup copies the embedded databases and the secrets file into a folder that
+// it makes, and returns the files. On an error the folder is not complete.
+func (a *App) Backup(ctx context.Context, dir string) (files []string, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the folder of a backup must be new: %w", err)
+	}
+	for _, d := range a.databases {
+		if d.backup == nil {
+			a.log.Warn("not copied: use the database server's own tools", "room", d.room, "database", d.where)
+			continue
+		}
+		path := filepath.Join(dir, d.room+".db")
+		if err := d.backup(ctx, path); err != nil {
+			return files, fmt.Errorf("%s: %w", d.room, err)
+		}
+		files = append(files, path)
+	}
+	text, err := os.ReadFile(filepath.Join(a.data, SecretsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return files, syncDir(dir)
+	}
+	if err != nil {
+		return files, err
+	}
+	path := filepath.Join(dir, SecretsFile)
+	if err := writeFile(path, text); err != nil {
+		return files, err
+	}
+	return append(files, path), syncDir(dir)
+}
+
+func writeFile(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync/atomic"
+
+	synchttp "holdfast/internal/syncstorage/httpapi"
+	tokenhttp "holdfast/internal/tokenserver/httpapi"
+	"holdfast/internal/web"
+)
+
+// mainHandler gives each request to the room that its path belongs to.
+func (a *App) mainHandler() http.Handler {
+	gate := web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
+	a.metrics.Gauge("holdfast_load", "Share of server.max_requests that is in use; over 1 requests wait.", gate.Load)
+	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: web.DefaultLimits().Pace}
+	if !a.cfg.Log.Access {
+		opts.Log = a.quietLog()
+	}
+	room := func(r web.Room) http.Handler {
+		r.Gate = gate
+		return a.traces.Handler(r.Handler(opts), r.Route)
+	}
+	var storage, tokens http.Handler
+	if a.storage != nil {
+		h := &synchttp.Handler{
+			Service: a.storage, Keyring: a.keyring, Clock: a.now, TimeSkew: a.cfg.Syncstorage.HawkTimeSkew,
+			Address: a.resolver.Resolve, Backoff: gate.Backoff,
+		}
+		storage = room(web.Room{Name: syncRoom, Serve: h.Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)})
+	}
+	if a.accounts != nil {
+		h := &tokenhttp.Handler{Service: a.accounts, Clock: a.now, Address: a.resolver.Resolve}
+		tokens = room(web.Room{Name: tokenRoom, Serve: h.Serve, Error: tokenhttp.WriteError, Route: a.label(tokenhttp.Label)})
+	}
+	// Monitors get an answer also when everything else has to wait.
+	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(opts)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, err := a.resolver.Resolve(r)
+		switch {
+		case err == nil && storage != nil && synchttp.Owns(at.Path):
+			storage.ServeHTTP(w, r)
+		case err == nil && tokens != nil && tokenhttp.Owns(at.Path):
+			tokens.ServeHTTP(w, r)
+		default:
+			root.ServeHTTP(w, r)
+		}
+	})
+}
+
+// label names the route of a request by its inner path.
+func (a *App) label(of func(path string) string) func(*http.Request) string {
+	return func(r *http.Request) string {
+		at, err := a.resolver.Resolve(r)
+		if err != nil {
+			return "other"
+		}
+		return of(at.Path)
+	}
+}
+
+func (a *App) dockerflow() *synchttp.Dockerflow {
+	d := &synchttp.Dockerflow{
+		Version: synchttp.Version{Version: a.version.Version, Commit: a.version.Commit},
+		Log:     a.log, Address: a.resolver.Resolve, DocumentsLink: a.cfg.Syncstorage.DocumentsLink,
+		Ping: func(ctx context.Context) error {
+			for room, err := range a.unready(ctx) {
+				return fmt.Errorf("%s: %w", room, err)
+			}
+			return nil
+		},
+	}
+	if a.storage != nil {
+		q := a.storage.Quota()
+		d.Quota = &q
+	}
+	return d
+}
+
+// adminHandler serves health and metrics to everybody who reaches the admin
+// listener, and the rest to who has the admin token.
+func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
+	open := http.NewServeMux()
+	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
+	open.Handle("GET /metrics", a.metrics.Handler())
+	open.Handle("/", a.withToken(a.closed()))
+	return a.checkHost(open)
+}
+
+// closed is what the admin token opens.
+func (a *App) closed() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func (a *App) readyz(w http.ResponseWriter, r *http.Request, draining bool) {
+	unready := a.unready(r.Context())
+	if draining {
+		unready = map[string]error{"server": errors.New("shutting down")}
+	}
+	if len(unready) == 0 {
+		_, _ = w.Write([]byte("ok\n"))
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	for room, err := range unready {
+		fmt.Fprintf(w, "%s: %v\n", room, err)
+	}
+}
+
+func (a *App) withToken(next http.Handler) http.Handler {
+	want := []byte("Bearer " + a.cfg.Server.AdminToken.Reveal())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
+			http.Error(w, "the admin token is wanted", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkHost refuses requests that name another host than the one that is
+// listened on: a page whose name was made to point at 127.0.0.1 has a browser
+// send such.
+func (a *App) checkHost(next http.Handler) http.Handler {
+	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		host = strings.Trim(host, "[]")
+		ip := net.ParseIP(host)
+		if ip == nil && !strings.EqualFold(host, "localhost") && !strings.EqualFold(host, own) {
+			http.Error(w, "this is not a name of the admin listener", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
