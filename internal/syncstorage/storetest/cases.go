@@ -1,0 +1,160 @@
+package storetest
+
+import ss "holdfast/internal/syncstorage"
+
+// Moments of the cases: the first write, and the second one a minute later.
+const (
+	CaseFirst  ss.Timestamp = 1_700_000_000_120
+	CaseSecond ss.Timestamp = CaseFirst + 60_000
+)
+
+// MergeCase is a line of the table that defines Merge: what a record is after
+// an update at CaseSecond.
+type MergeCase struct {
+	Name   string
+	First  *ss.Update // written at CaseFirst; nil: no record is there
+	Second ss.Update
+	Mode   ss.MergeMode
+	Want   ss.BSO
+	Delta  ss.Delta // of the second write
+}
+
+// MergeCases is the table. Every record has the id "a".
+func MergeCases() []MergeCase {
+	var (
+		none   ss.Optional[int64]
+		five   = ss.Some[int64](5)
+		nine   = ss.Some[int64](-9)
+		long   = ss.Some[int64](3600)
+		minute = ss.Some[int64](60) // has run out at CaseSecond, to the tick
+		zero   = ss.Some[int64](0)
+		// The full record that most cases begin with.
+		full    = &ss.Update{ID: "a", SortIndex: five, Payload: text("old"), TTL: long}
+		expires = CaseFirst + 3_600_000
+		renewed = CaseSecond + 3_600_000
+		expired = &ss.Update{ID: "a", SortIndex: five, Payload: text("old"), TTL: minute}
+	)
+	b := func(index ss.Optional[int64], payload string, modified, expiry ss.Timestamp) ss.BSO {
+		return ss.BSO{ID: "a", SortIndex: index, Payload: []byte(payload), Modified: modified, Expiry: expiry}
+	}
+	one := func(bytes int64) ss.Delta { return ss.Delta{Records: 1, Bytes: bytes} }
+	bytes := func(n int64) ss.Delta { return ss.Delta{Bytes: n} }
+	return []MergeCase{
+		{"new with everything", nil, ss.Update{ID: "a", SortIndex: nine, Payload: text("new"), TTL: long}, ss.Direct,
+			b(nine, "new", CaseSecond, renewed), one(3)},
+		{"new with nothing", nil, ss.Update{ID: "a"}, ss.Direct, b(none, "", CaseSecond, 0), one(0)},
+		{"new with only a ttl", nil, ss.Update{ID: "a", TTL: long}, ss.Direct, b(none, "", CaseSecond, renewed), one(0)},
+		{"new with only a sortindex", nil, ss.Update{ID: "a", SortIndex: zero}, ss.Direct, b(zero, "", CaseSecond, 0), one(0)},
+		{"new from a batch", nil, ss.Update{ID: "a", Payload: text("new"), TTL: long}, ss.FromBatch,
+			b(none, "new", CaseSecond, renewed), one(3)},
+
+		{"payload keeps the rest", full, bso("a", "longer"), ss.Direct, b(five, "longer", CaseSecond, expires), bytes(3)},
+		{"the same payload is a write", full, bso("a", "old"), ss.Direct, b(five, "old", CaseSecond, expires), bytes(0)},
+		{"empty payload replaces", full, bso("a", ""), ss.Direct, b(five, "", CaseSecond, expires), bytes(-3)},
+		{"sortindex keeps the rest", full, ss.Update{ID: "a", SortIndex: nine}, ss.Direct, b(nine, "old", CaseSecond, expires), bytes(0)},
+		{"ttl keeps the stamp", full, ss.Update{ID: "a", TTL: long}, ss.Direct, b(five, "old", CaseFirst, renewed), bytes(0)},
+		{"ttl and payload move the stamp", full, mortal("a", "new", 3600), ss.Direct, b(five, "new", CaseSecond, renewed), bytes(0)},
+		{"nothing keeps everything", full, ss.Update{ID: "a"}, ss.Direct, b(five, "old", CaseFirst, expires), bytes(0)},
+		{"a ttl for one that had none", &ss.Update{ID: "a", Payload: text("old")}, ss.Update{ID: "a", TTL: long}, ss.Direct,
+			b(none, "old", CaseFirst, renewed), bytes(0)},
+
+		{"batch payload keeps the rest", full, bso("a", "longer"), ss.FromBatch, b(five, "longer", CaseSecond, expires), bytes(3)},
+		{"batch ttl moves the stamp", full, ss.Update{ID: "a", TTL: long}, ss.FromBatch, b(five, "old", CaseSecond, renewed), bytes(0)},
+		{"batch nothing moves the stamp", full, ss.Update{ID: "a"}, ss.FromBatch, b(five, "old", CaseSecond, expires), bytes(0)},
+		{"batch sortindex keeps the rest", full, ss.Update{ID: "a", SortIndex: nine}, ss.FromBatch, b(nine, "old", CaseSecond, expires), bytes(0)},
+
+		{"over an expired one", expired, bso("a", "n"), ss.Direct, b(none, "n", CaseSecond, 0), bytes(-2)},
+		{"sortindex over an expired one", expired, ss.Update{ID: "a", SortIndex: nine}, ss.Direct, b(nine, "", CaseSecond, 0), bytes(-3)},
+		{"ttl over an expired one", expired, ss.Update{ID: "a", TTL: long}, ss.Direct, b(none, "", CaseSecond, renewed), bytes(-3)},
+		{"nothing over an expired one", expired, ss.Update{ID: "a"}, ss.Direct, b(none, "", CaseSecond, 0), bytes(-3)},
+		{"batch over an expired one", expired, ss.Update{ID: "a", SortIndex: nine}, ss.FromBatch, b(nine, "", CaseSecond, 0), bytes(-3)},
+	}
+}
+
+func text(s string) ss.Optional[[]byte] { return ss.Some([]byte(s)) }
+
+// StageCase is a line of the table that defines Stage: what two appends that
+// name the same id leave in the batch.
+type StageCase struct {
+	Name                string
+	First, Second, Want ss.Update
+}
+
+// StageCases is the table. Every record has the id "a".
+func StageCases() []StageCase {
+	full := ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("old"), TTL: ss.Some[int64](3600)}
+	with := func(change func(*ss.Update)) ss.Update {
+		u := full
+		change(&u)
+		return u
+	}
+	return []StageCase{
+		{"nothing over everything", full, ss.Update{ID: "a"}, full},
+		{"everything over nothing", ss.Update{ID: "a"}, full, full},
+		{"nothing over nothing", ss.Update{ID: "a"}, ss.Update{ID: "a"}, ss.Update{ID: "a"}},
+		{"payload", full, bso("a", "new"), with(func(u *ss.Update) { u.Payload = text("new") })},
+		{"empty payload", full, bso("a", ""), with(func(u *ss.Update) { u.Payload = text("") })},
+		{"sortindex", full, ss.Update{ID: "a", SortIndex: ss.Some[int64](0)}, with(func(u *ss.Update) { u.SortIndex = ss.Some[int64](0) })},
+		{"ttl", full, ss.Update{ID: "a", TTL: ss.Some[int64](7)}, with(func(u *ss.Update) { u.TTL = ss.Some[int64](7) })},
+		{"payload beside a sortindex", ss.Update{ID: "a", SortIndex: ss.Some[int64](5)}, bso("a", "new"),
+			ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("new")}},
+	}
+}
+
+// PreconditionCase is a line of the table that defines Precondition.Check.
+type PreconditionCase struct {
+	Name     string
+	If       ss.Precondition
+	Modified ss.Timestamp // of the resource: CaseFirst, or 0 for an absent one
+	Want     error        // nil, or a *syncstorage.PreconditionError
+}
+
+// PreconditionCases is the table.
+func PreconditionCases() []PreconditionCase {
+	changed := &ss.PreconditionError{Modified: CaseFirst}
+	unchanged := &ss.PreconditionError{Modified: CaseFirst, NotModified: true}
+	absent := &ss.PreconditionError{NotModified: true}
+	return []PreconditionCase{
+		{"none", ss.Precondition{}, CaseFirst, nil},
+		{"none, absent", ss.Precondition{}, 0, nil},
+
+		{"unmodified since its stamp", ifUnmodifiedSince(CaseFirst), CaseFirst, nil},
+		{"unmodified since later", ifUnmodifiedSince(CaseFirst + ss.Tick), CaseFirst, nil},
+		{"unmodified since a tick before", ifUnmodifiedSince(CaseFirst - ss.Tick), CaseFirst, changed},
+		{"unmodified since never", ifUnmodifiedSince(0), CaseFirst, changed},
+		{"unmodified since the end of time", ifUnmodifiedSince(ss.MaxTimestamp), CaseFirst, nil},
+		{"unmodified since never, absent", ifUnmodifiedSince(0), 0, nil},
+		{"unmodified since some time, absent", ifUnmodifiedSince(CaseFirst), 0, nil},
+
+		{"modified since its stamp", ifModifiedSince(CaseFirst), CaseFirst, unchanged},
+		{"modified since later", ifModifiedSince(CaseFirst + ss.Tick), CaseFirst, unchanged},
+		{"modified since a tick before", ifModifiedSince(CaseFirst - ss.Tick), CaseFirst, nil},
+		{"modified since never", ifModifiedSince(0), CaseFirst, nil},
+		{"modified since the end of time", ifModifiedSince(ss.MaxTimestamp), CaseFirst, unchanged},
+		{"modified since never, absent", ifModifiedSince(0), 0, absent},
+		{"modified since some time, absent", ifModifiedSince(CaseFirst), 0, absent},
+	}
+}
+
+// QuotaCase is a line of the table that defines Quota.Exceeded.
+type QuotaCase struct {
+	Name          string
+	Limit         int64 // bytes
+	Before, After int64 // bytes of the user
+	Exceeded      bool
+}
+
+// QuotaCases is the table.
+func QuotaCases() []QuotaCase {
+	return []QuotaCase{
+		{"no limit", 0, 0, 1 << 20, false},
+		{"from nothing to the limit", 100, 0, 100, false},
+		{"from nothing over it", 100, 0, 101, true},
+		{"from the limit over it", 100, 100, 101, true},
+		{"over it and growing", 100, 150, 151, true},
+		{"over it and the same", 100, 150, 150, false},
+		{"over it and shrinking", 100, 150, 149, false},
+		{"back to the limit", 100, 150, 100, false},
+		{"under it and shrinking", 100, 50, 0, false},
+	}
+}

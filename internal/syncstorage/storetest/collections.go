@@ -1,0 +1,183 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+func collectionChecks() []check {
+	return []check{
+		{"Standard", standardNames},
+		{"FirstUse", firstUse},
+		{"TooManyNames", tooManyNames},
+		{"NamesOfOthersAreFree", namesOfOthers},
+		{"NamesSurviveDeleteAll", namesSurvive},
+		{"RefusedNameLeavesNoTrace", refusedName},
+		{"ConcurrentFirstUse", concurrentFirstUse},
+		{"HiddenWhileABatchIsOpen", hiddenCollection},
+		{"EmptyCollectionStays", emptyCollection},
+	}
+}
+
+// standardNames are known to the server from the first migration on: using
+// them counts for nobody.
+func standardNames(t *testing.T, u *user) {
+	w := u.write("")
+	w.MaxNames = 0
+	for _, c := range ss.StandardCollections() {
+		w.Collection = c.Name
+		_, err := u.store.Put(t.Context(), u.owner, w, bso("a", c.Name))
+		must(t, "Put in "+c.Name, err)
+	}
+	for _, c := range ss.StandardCollections() {
+		equal(t, c.Name, u.get(c.Name, "a").payload, c.Name)
+	}
+	equal(t, "collections", len(u.state().shelves), len(ss.StandardCollections()))
+}
+
+// firstUse: every write but a delete creates its collection.
+func firstUse(t *testing.T, u *user) {
+	for _, way := range ways() {
+		name := newName()
+		stamp := way.write(u, name, bso("a", "x")).Modified
+		s := u.state().shelves[name]
+		equal(t, way.name+": stamp", s.modified, stamp)
+		equal(t, way.name+": records", s.records, 1)
+	}
+	name := newName()
+	stamp := u.post(name).Modified
+	equal(t, "empty Post", u.list(name).modified, stamp)
+	equal(t, "collections", len(u.collections().Stamps), len(ways())+1)
+}
+
+// tooManyNames: a user may bring in so many names that are new to the server.
+// Those of others and those that the user has already stay usable.
+func tooManyNames(t *testing.T, u *user) {
+	w := u.write(newName())
+	w.MaxNames = 2
+	first := w.Collection
+	_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	must(t, "Put", err)
+	w.Collection = newName()
+	_, err = u.store.Post(t.Context(), u.owner, w, []ss.Update{bso("a", "x")})
+	must(t, "Post", err)
+	before := u.state()
+
+	w.Collection = newName()
+	_, err = u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	wantError(t, "Put", err, ss.ErrTooManyNames)
+	_, err = u.store.Post(t.Context(), u.owner, w, []ss.Update{bso("a", "x")})
+	wantError(t, "Post", err, ss.ErrTooManyNames)
+	_, err = u.store.Append(t.Context(), u.owner, w, newBatch(), true, []ss.Update{bso("a", "x")}, limits())
+	wantError(t, "Append", err, ss.ErrTooManyNames)
+	u.wantState("names over the cap", before)
+
+	for _, known := range []string{first, "bookmarks"} {
+		w.Collection = known
+		_, err = u.store.Put(t.Context(), u.owner, w, bso("b", "x"))
+		must(t, "Put in "+known, err)
+	}
+}
+
+func namesOfOthers(t *testing.T, u *user) {
+	name := newName()
+	u.put(name, bso("a", "x"))
+	v := u.other()
+	w := v.write(name)
+	w.MaxNames = 0
+	_, err := v.store.Put(t.Context(), v.owner, w, bso("a", "x"))
+	must(t, "Put under another's name", err)
+
+	w.Collection, w.MaxNames = newName(), 1
+	_, err = v.store.Put(t.Context(), v.owner, w, bso("a", "x"))
+	must(t, "Put under an own name", err)
+}
+
+// namesSurvive: who wipes everything does not get new names for it.
+func namesSurvive(t *testing.T, u *user) {
+	w := u.write(newName())
+	w.MaxNames = 1
+	_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	must(t, "Put", err)
+	u.deleteAll()
+	u.wantState("DeleteAll", state{})
+	_, err = u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	must(t, "Put under the old name", err)
+	w.Collection = newName()
+	_, err = u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	wantError(t, "Put under a new name", err, ss.ErrTooManyNames)
+}
+
+// refusedName: the name of a refused user is as good as new for the next.
+func refusedName(t *testing.T, u *user) {
+	w := u.write(newName())
+	w.MaxNames = 0
+	_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	wantError(t, "Put", err, ss.ErrTooManyNames)
+	_, err = u.other().store.Put(t.Context(), newOwner(), w, bso("a", "x"))
+	wantError(t, "Put of another user", err, ss.ErrTooManyNames)
+	w.MaxNames = 1
+	_, err = u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+	must(t, "Put", err)
+}
+
+// concurrentFirstUse: sixteen users bring in one name at the same moment.
+func concurrentFirstUse(t *testing.T, u *user) {
+	for range 3 {
+		name := newName()
+		var users [16]*user
+		var errs [16]error
+		var wg sync.WaitGroup
+		for i := range users {
+			users[i] = u.other()
+			wg.Go(func() {
+				_, errs[i] = users[i].store.Put(t.Context(), users[i].owner, users[i].write(name), bso("a", "x"))
+			})
+		}
+		wg.Wait()
+		for i, v := range users {
+			must(t, "Put", errs[i])
+			equal(t, "collections", len(v.collections().Stamps), 1)
+			equal(t, "payload", v.get(name, "a").payload, "x")
+		}
+	}
+}
+
+// hiddenCollection: a batch on a collection that is not there does not make it
+// appear.
+func hiddenCollection(t *testing.T, u *user) {
+	for _, name := range []string{"tabs", newName()} {
+		b := u.stage(name, bso("a", "x"))
+		u.append(name, b, bso("b", "x"))
+		u.wantState("opening a batch", state{})
+		equal(t, "List", u.list(name).modified, 0)
+	}
+	u.put("bookmarks", bso("a", "x"))
+	equal(t, "collections", len(u.state().shelves), 1)
+
+	b := u.stage("forms", bso("a", "x"))
+	stamp := u.put("forms", bso("b", "x"))
+	equal(t, "Previous of the first write", stamp.Previous, 0)
+	equal(t, "List", u.list("forms").modified, stamp.Modified)
+	equalIDs(t, "records", u.list("forms"), "b")
+	u.commit("forms", b)
+	equalIDs(t, "records", u.list("forms"), "b", "a")
+}
+
+func emptyCollection(t *testing.T, u *user) {
+	u.post("bookmarks")
+	u.put("tabs", bso("a", "x"))
+	u.deleteBSO("tabs", "a")
+	u.put("forms", bso("a", "x"))
+	u.deleteBSOs("forms", "a")
+	u.put("history", mortal("a", "x", 1))
+	u.wait(5e9)
+	s := u.state()
+	for _, name := range []string{"bookmarks", "tabs", "forms", "history"} {
+		if c, ok := s.shelves[name]; !ok || c.records != 0 || c.bytes != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}

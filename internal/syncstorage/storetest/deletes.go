@@ -1,0 +1,97 @@
+package storetest
+
+import (
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+func deleteChecks() []check {
+	return []check{
+		{"BSO", deleteOne},
+		{"BSOs", deleteSome},
+		{"Collection", deleteWhole},
+		{"All", deleteEverything},
+		{"Expired", deleteExpired},
+	}
+}
+
+func deleteOne(t *testing.T, u *user) {
+	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
+	u.wait(1e9)
+	equal(t, "stamp", u.deleteBSO("bookmarks", "a").Modified, u.now)
+	_, err := u.store.Get(t.Context(), u.owner, "bookmarks", "a", ss.Precondition{}, u.now)
+	wantFault(t, "Get", err, fault.NotFound)
+	_, err = u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), "a")
+	wantFault(t, "DeleteBSO again", err, fault.NotFound)
+	p := u.list("bookmarks")
+	equalIDs(t, "records", p, "b")
+	equal(t, "collection", p.modified, u.now)
+	equal(t, "what is left", p.records[0].modified, noon)
+	u.state()
+	written := u.put("bookmarks", ss.Update{ID: "a"})
+	equal(t, "written anew", u.get("bookmarks", "a"), record{id: "a", modified: written.Modified})
+}
+
+// deleteSome: ids may be absent and may repeat.
+func deleteSome(t *testing.T, u *user) {
+	u.post("bookmarks", bso("a", "x"), bso("b", "x"), bso("c", "x"), bso("d", "x"))
+	u.put("tabs", bso("a", "x"))
+	u.wait(1e9)
+	equal(t, "stamp", u.deleteBSOs("bookmarks", "a", "absent", "c", "a").Modified, u.now)
+	equalIDs(t, "records", u.list("bookmarks"), "b", "d")
+	equalIDs(t, "the other collection", u.list("tabs"), "a")
+	u.wait(1e9)
+	equal(t, "stamp without a match", u.deleteBSOs("bookmarks", "absent").Modified, u.now)
+	u.deleteBSOs("bookmarks", "b", "d")
+	equal(t, "records", u.state().shelves["bookmarks"].records, 0)
+}
+
+func deleteWhole(t *testing.T, u *user) {
+	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
+	u.put("tabs", bso("a", "x"))
+	before := u.state()
+	u.wait(1e9)
+	w := u.deleteCollection("bookmarks")
+	equal(t, "stamp", w.Modified, u.now)
+	delete(before.shelves, "bookmarks")
+	before.modified = u.now
+	u.wantState("DeleteCollection", before)
+	equal(t, "a second time", u.deleteCollection("bookmarks"), ss.Written{Modified: w.Modified})
+	u.wantState("DeleteCollection again", before)
+	u.put("bookmarks", bso("c", "x"))
+	equalIDs(t, "records", u.list("bookmarks"), "c")
+}
+
+func deleteEverything(t *testing.T, u *user) {
+	v := u.other()
+	for _, w := range []*user{u, v} {
+		w.post("bookmarks", bso("a", "x"), bso("b", "x"))
+		w.put("tabs", mortal("a", "x", 1))
+		w.put(newName(), bso("a", "x"))
+		w.stage("forms", bso("a", "x"))
+	}
+	untouched := v.state()
+	u.deleteAll()
+	u.wantState("DeleteAll", state{})
+	equalIDs(t, "List", u.list("bookmarks"))
+	u.deleteAll()
+	u.wantState("DeleteAll again", state{})
+	v.wantState("DeleteAll of another user", untouched)
+}
+
+// deleteExpired: deletes reach what has expired too, so that the counters stay
+// right.
+func deleteExpired(t *testing.T, u *user) {
+	u.post("bookmarks", mortal("a", "expired", 10), mortal("b", "expired", 10), bso("c", "x"))
+	u.wait(20e9)
+	u.deleteBSOs("bookmarks", "a", "c")
+	equal(t, "records", u.state().shelves["bookmarks"].records, 0)
+	u.put("bookmarks", bso("b", "y"))
+	equal(t, "bytes", u.state().shelves["bookmarks"].bytes, 1)
+	u.post("tabs", mortal("a", "expired", 10))
+	u.wait(20e9)
+	u.deleteCollection("tabs")
+	equal(t, "bytes of all", u.usage().Bytes(), 1)
+}

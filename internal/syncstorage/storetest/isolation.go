@@ -1,0 +1,56 @@
+package storetest
+
+import (
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+func isolationChecks() []check {
+	return []check{
+		{"Strangers", func(t *testing.T, u *user) { apart(t, u, u.other()) }},
+		{"OneAccountTwoKeys", func(t *testing.T, u *user) {
+			// After a change of the password the account is the same, the keys
+			// and the number are new, and the old data is not readable.
+			v := u.other()
+			v.owner.FxAUID = u.owner.FxAUID
+			apart(t, u, v)
+		}},
+		{"NeighbouringNumbers", func(t *testing.T, u *user) {
+			v := u.other()
+			v.owner.UID = u.owner.UID + 1
+			apart(t, u, v)
+		}},
+	}
+}
+
+// apart: nothing that one does reaches the other.
+func apart(t *testing.T, a, b *user) {
+	a.post("bookmarks", bso("a", "secret"), bso("b", "secret"))
+	a.put("tabs", bso("a", "secret"))
+	batch := a.stage("bookmarks", bso("c", "secret"))
+	before := a.state()
+
+	b.wantState("a stranger's writes", state{})
+	equalIDs(t, "List", b.query(ss.Query{Collection: "bookmarks", IDs: []string{"a", "b"}}))
+	_, err := b.store.Get(t.Context(), b.owner, "bookmarks", "a", ss.Precondition{}, b.now)
+	wantFault(t, "Get", err, fault.NotFound)
+	_, err = b.store.DeleteBSO(t.Context(), b.owner, b.write("bookmarks"), "a")
+	wantFault(t, "DeleteBSO", err, fault.NotFound)
+	equal(t, "DeleteBSOs", b.deleteBSOs("bookmarks", "a", "b"), ss.Written{})
+	equal(t, "DeleteCollection", b.deleteCollection("bookmarks"), ss.Written{})
+	_, err = b.store.Commit(t.Context(), b.owner, b.write("bookmarks"), batch, nil, limits())
+	wantError(t, "Commit", err, ss.ErrNoBatch)
+	a.wantState("what a stranger tried", before)
+
+	equal(t, "stamp", b.put("bookmarks", bso("a", "mine")), ss.Written{Modified: noon})
+	b.commit("bookmarks", b.stage("bookmarks", bso("d", "mine")))
+	equalIDs(t, "records", b.list("bookmarks"), "a", "d")
+	b.deleteCollection("bookmarks")
+	b.put("tabs", bso("a", "mine"))
+	b.deleteAll()
+	a.wantState("a stranger's life", before)
+	a.commit("bookmarks", batch)
+	equalIDs(t, "records", a.list("bookmarks"), "a", "b", "c")
+}

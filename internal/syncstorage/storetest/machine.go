@@ -1,0 +1,294 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+func modelChecks() []check {
+	return []check{
+		{"RandomSteps", randomSteps},
+	}
+}
+
+// machine takes random steps on a store and on the model, while time jumps
+// both ways, and compares every answer, and after every step everything that
+// can be seen.
+type machine struct {
+	*user
+	model *model
+
+	// quota makes the steps run into one. Their records do not expire then:
+	// what a quota counts between an expiry and the sweep is left open by the
+	// contract, within bounds that other tests keep.
+	quota bool
+
+	limits ss.BatchLimits
+	open   []ss.BatchID // some of them ended
+}
+
+func randomSteps(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{user: u.other(), model: newModel()}
+		m.t, m.now = rt, dawn
+		m.quota = rapid.Bool().Draw(rt, "under a quota")
+		m.limits = ss.BatchLimits{Records: rapid.Int64Range(1, 5).Draw(rt, "records"), Bytes: rapid.Int64Range(5, 50).Draw(rt, "bytes")}
+		// The next run counts what it sweeps.
+		defer func() {
+			if err := m.store.DeleteAll(context.Background(), m.owner, ss.Precondition{}); err != nil {
+				rt.Errorf("DeleteAll: %v", err)
+			}
+		}()
+		rt.Repeat(map[string]func(*rapid.T){
+			"Get":              m.stepGet,
+			"List":             m.stepList,
+			"Put":              m.stepPut,
+			"Put again":        m.stepPut, // twice as likely
+			"Post":             m.stepPost,
+			"open a batch":     m.stepOpen,
+			"Append":           m.stepAppend,
+			"Commit":           m.stepCommit,
+			"DeleteBSO":        m.stepDeleteBSO,
+			"DeleteBSOs":       m.stepDeleteBSOs,
+			"DeleteCollection": m.stepDeleteCollection,
+			"DeleteAll":        m.stepDeleteAll,
+			"Sweep":            m.stepSweep,
+			"time":             m.stepTime,
+			"":                 m.compare,
+		})
+	})
+}
+
+func drawCollection(rt *rapid.T) string {
+	return rapid.SampledFrom([]string{"bookmarks", "tabs"}).Draw(rt, "collection")
+}
+
+func drawIDs(rt *rapid.T, least int) []string {
+	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "B", "{c}", ".."}), least, 4, rapid.ID[string]).Draw(rt, "ids")
+}
+
+func drawID(rt *rapid.T) string { return drawIDs(rt, 1)[0] }
+
+func (m *machine) drawUpdate(rt *rapid.T, id string) ss.Update {
+	u := ss.Update{ID: id}
+	if size := rapid.IntRange(-2, 12).Draw(rt, "payload"); size >= 0 {
+		u.Payload = text(xs(int64(size)))
+	}
+	u.SortIndex = optional(rt, "sortindex", rapid.Int64Range(-1, 2))
+	if !m.quota {
+		u.TTL = optional(rt, "ttl", rapid.SampledFrom([]int64{0, 1, 10, 3600, ss.MaxTTL}))
+	}
+	return u
+}
+
+func (m *machine) drawUpdates(rt *rapid.T) []ss.Update {
+	var us []ss.Update
+	for _, id := range drawIDs(rt, 0) {
+		us = append(us, m.drawUpdate(rt, id))
+	}
+	return us
+}
+
+// drawIf is mostly no precondition, and otherwise one near what is there.
+func (m *machine) drawIf(rt *rapid.T, collection string) (p ss.Precondition) {
+	kind := rapid.IntRange(0, 5).Draw(rt, "if")
+	if kind < 4 {
+		return p
+	}
+	c := m.model.collection(collection)
+	near := []ss.Timestamp{0, m.now, m.model.last, c.modified, ss.MaxTimestamp}
+	for _, id := range slices.Sorted(maps.Keys(c.records)) {
+		near = append(near, c.records[id].Modified)
+	}
+	at := rapid.SampledFrom(near).Draw(rt, "at") + rapid.SampledFrom([]ss.Timestamp{0, -tick, tick}).Draw(rt, "aside")
+	if at = min(max(at, 0), ss.MaxTimestamp); kind == 4 {
+		return ifUnmodifiedSince(at)
+	}
+	return ifModifiedSince(at)
+}
+
+func (m *machine) drawWrite(rt *rapid.T) ss.Write {
+	collection := drawCollection(rt)
+	w := m.writeIf(collection, m.drawIf(rt, collection))
+	if m.quota {
+		w.Quota = ss.Quota{Limit: rapid.Int64Range(0, 60).Draw(rt, "quota"), Enforce: rapid.Bool().Draw(rt, "enforce")}
+	}
+	return w
+}
+
+// answered compares the answers to a write, all but Used.
+func (m *machine) answered(got ss.Written, err error) func(ss.Written, error) {
+	return func(want ss.Written, wantErr error) {
+		m.t.Helper()
+		wantError(m.t, "answer", err, wantErr)
+		if err == nil && wantErr == nil {
+			equal(m.t, "stamp", got.Modified, want.Modified)
+			equal(m.t, "stamp before", got.Previous, want.Previous)
+		}
+	}
+}
+
+// stored compares the answers to a write that stores something. slack is how
+// much more than the model a store may have in Used.
+func (m *machine) stored(w ss.Write, slack int64, got ss.Written, err error) func(ss.Written, error) {
+	return func(want ss.Written, wantErr error) {
+		m.t.Helper()
+		m.answered(got, err)(want, wantErr)
+		if err == nil && w.Quota.Limit > 0 && (got.Used < want.Used || got.Used > want.Used+slack) {
+			m.t.Errorf("Used is %d, want %d and up to %d more", got.Used, want.Used, slack)
+		}
+	}
+}
+
+func (m *machine) stepGet(rt *rapid.T) {
+	collection, id := drawCollection(rt), drawID(rt)
+	p := m.drawIf(rt, collection)
+	got, err := m.store.Get(rt.Context(), m.owner, collection, id, p, m.now)
+	want, wantErr := m.model.Get(collection, id, p, m.now)
+	wantError(rt, "answer", err, wantErr)
+	if err == nil && wantErr == nil {
+		equal(rt, "record", recordOf(&got), recordOf(&want))
+	}
+}
+
+func (m *machine) stepList(rt *rapid.T) {
+	q := ss.Query{Collection: drawCollection(rt), Now: m.now, Full: true}
+	q.If = m.drawIf(rt, q.Collection)
+	q.Sort = rapid.SampledFrom([]ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex}).Draw(rt, "sort")
+	q.Limit = optional(rt, "limit", rapid.IntRange(0, 4))
+	q.Newer = optional(rt, "newer", rapid.SampledFrom([]ss.Timestamp{0, dawn, m.now, m.model.last, m.model.last - tick}))
+	want, wantErr := m.model.List(&q)
+	l, err := m.store.List(rt.Context(), m.owner, &q)
+	wantError(rt, "answer", err, wantErr)
+	if err != nil {
+		return
+	}
+	got, err := readPage(l)
+	must(rt, "List", err)
+	samePage(rt, &q, got, want)
+}
+
+func (m *machine) stepPut(rt *rapid.T) {
+	w, u := m.drawWrite(rt), m.drawUpdate(rt, drawID(rt))
+	got, err := m.store.Put(rt.Context(), m.owner, w, u)
+	m.stored(w, 0, got, err)(m.model.Put(w, u))
+}
+
+func (m *machine) stepPost(rt *rapid.T) {
+	w, us := m.drawWrite(rt), m.drawUpdates(rt)
+	got, err := m.store.Post(rt.Context(), m.owner, w, us)
+	m.stored(w, 0, got, err)(m.model.Post(w, us))
+}
+
+func (m *machine) stepOpen(rt *rapid.T) {
+	if len(m.open) >= 8 {
+		m.open = m.open[1:]
+	}
+	b := newBatch()
+	m.appendTo(rt, b, true)
+	m.open = append(m.open, b)
+}
+
+func (m *machine) stepAppend(rt *rapid.T) { m.appendTo(rt, m.drawBatch(rt), false) }
+
+// drawBatch is one that was opened once; it may have ended, or be of another
+// collection.
+func (m *machine) drawBatch(rt *rapid.T) ss.BatchID {
+	i := rapid.IntRange(-1, len(m.open)-1).Draw(rt, "batch")
+	if i < 0 {
+		return newBatch()
+	}
+	return m.open[i]
+}
+
+func (m *machine) appendTo(rt *rapid.T, b ss.BatchID, create bool) {
+	w, us := m.drawWrite(rt), m.drawUpdates(rt)
+	got, err := m.store.Append(rt.Context(), m.owner, w, b, create, us, m.limits)
+	// A store may count a stored record beside the staged one that will
+	// replace it, as long as that does not decide.
+	slack := m.model.collection(w.Collection).usage(m.now).Bytes
+	m.stored(w, slack, got, err)(m.model.Append(w, b, create, us, m.limits))
+}
+
+func (m *machine) stepCommit(rt *rapid.T) {
+	w, us := m.drawWrite(rt), m.drawUpdates(rt)
+	b := m.drawBatch(rt)
+	got, err := m.store.Commit(rt.Context(), m.owner, w, b, us, m.limits)
+	m.stored(w, 0, got, err)(m.model.Commit(w, b, us, m.limits))
+}
+
+func (m *machine) stepDeleteBSO(rt *rapid.T) {
+	w, id := m.drawWrite(rt), drawID(rt)
+	got, err := m.store.DeleteBSO(rt.Context(), m.owner, w, id)
+	m.answered(got, err)(m.model.DeleteBSO(w, id))
+}
+
+func (m *machine) stepDeleteBSOs(rt *rapid.T) {
+	w, ids := m.drawWrite(rt), drawIDs(rt, 1)
+	got, err := m.store.DeleteBSOs(rt.Context(), m.owner, w, ids)
+	m.answered(got, err)(m.model.DeleteBSOs(w, ids))
+}
+
+func (m *machine) stepDeleteCollection(rt *rapid.T) {
+	w := m.drawWrite(rt)
+	got, err := m.store.DeleteCollection(rt.Context(), m.owner, w)
+	m.answered(got, err)(m.model.DeleteCollection(w))
+}
+
+func (m *machine) stepDeleteAll(rt *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(rt, "sure") > 0 {
+		rt.Skip("too rare to do it each time")
+	}
+	p := m.drawIf(rt, "bookmarks")
+	err := m.store.DeleteAll(rt.Context(), m.owner, p)
+	wantError(rt, "answer", err, m.model.DeleteAll(p))
+}
+
+// stepSweep: the number of swept records is the model's. A batch counts at
+// least once; what is staged in it may count too.
+func (m *machine) stepSweep(rt *rapid.T) {
+	limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
+	swept := m.sweep(limit)
+	if swept == limit {
+		// Which ones a bounded sweep takes is the store's choice: the model
+		// knows only what is left when nothing is due any more.
+		swept += m.drain()
+	}
+	staged := 0
+	for _, b := range m.model.batches {
+		if b.expiry <= m.now {
+			staged += len(b.records)
+		}
+	}
+	records, batches := m.model.Sweep(m.now)
+	if swept < records+batches || swept > records+batches+staged {
+		rt.Errorf("swept %d, want %d records and %d batches", swept, records, batches)
+	}
+}
+
+func (m *machine) stepTime(rt *rapid.T) {
+	by := rapid.SampledFrom([]ss.Timestamp{
+		1, 9, tick, 3 * tick, second, 10 * second, hour, 2 * hour, 3 * hour, -1, -tick, -second, -10 * second, -hour, -3 * hour,
+	}).Draw(rt, "by")
+	m.now = max(m.now+by, dawn-1000*hour)
+}
+
+// compare holds everything that can be seen against the model.
+func (m *machine) compare(rt *rapid.T) {
+	m.t = rt
+	want := state{modified: m.model.last, shelves: map[string]shelf{}}
+	for _, c := range m.model.Usage(m.now).Collections {
+		p, err := m.model.List(&ss.Query{Collection: c.Name, Sort: ss.Oldest, Full: true, Now: m.now})
+		must(rt, "the model's List", err)
+		want.shelves[c.Name] = shelf{m.model.collections[c.Name].modified, c.Records, c.Bytes, p.records}
+	}
+	m.wantState(fmt.Sprintf("the step, at %v,", m.now), want)
+}

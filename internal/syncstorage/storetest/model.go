@@ -1,0 +1,153 @@
+package storetest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+// model is the contract of a Store for one user, as plain maps that use the
+// rules of the room: slow, simple, and not safe for concurrent use. A step
+// that is refused leaves it as it was.
+type model struct {
+	last        ss.Timestamp // the user's greatest stamp, tombstones included
+	collections map[string]*modelCollection
+	batches     map[ss.BatchID]*modelBatch
+}
+
+// modelCollection keeps expired records until they are swept, as an engine
+// does.
+type modelCollection struct {
+	modified ss.Timestamp
+	records  map[string]ss.BSO
+}
+
+type modelBatch struct {
+	collection string
+	expiry     ss.Timestamp
+	records    map[string]ss.Update
+}
+
+// newModel is a user without data.
+func newModel() *model {
+	return &model{collections: map[string]*modelCollection{}, batches: map[ss.BatchID]*modelBatch{}}
+}
+
+// collection is what is there under the name, or an empty one.
+func (m *model) collection(name string) *modelCollection {
+	if c := m.collections[name]; c != nil {
+		return c
+	}
+	return &modelCollection{}
+}
+
+// live is the record, when a reader can see it at the horizon.
+func (c *modelCollection) live(id string, horizon ss.Timestamp) (ss.BSO, bool) {
+	b, ok := c.records[id]
+	return b, ok && b.Live(horizon)
+}
+
+func (c *modelCollection) usage(now ss.Timestamp) (u ss.Delta) {
+	for _, b := range c.records {
+		if b.Live(ss.Horizon(now, c.modified)) {
+			u = u.Add(ss.Delta{Records: 1, Bytes: int64(len(b.Payload))})
+		}
+	}
+	return u
+}
+
+// Collections is Store.Collections; the names are in order.
+func (m *model) Collections() ss.Collections {
+	cs := ss.Collections{Modified: m.last}
+	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
+		cs.Stamps = append(cs.Stamps, ss.CollectionStamp{Name: name, Modified: m.collections[name].modified})
+	}
+	return cs
+}
+
+// Usage is Store.Usage; the names are in order.
+func (m *model) Usage(now ss.Timestamp) ss.Usage {
+	us := ss.Usage{Modified: m.last}
+	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
+		u := m.collections[name].usage(now)
+		us.Collections = append(us.Collections, ss.CollectionUsage{Name: name, Records: u.Records, Bytes: u.Bytes})
+	}
+	return us
+}
+
+// Get is Store.Get.
+func (m *model) Get(collection, id string, p ss.Precondition, now ss.Timestamp) (ss.BSO, error) {
+	c := m.collection(collection)
+	b, ok := c.live(id, ss.Horizon(now, c.modified))
+	if !ok {
+		return ss.BSO{}, errNotFound
+	}
+	return b, p.Check(b.Modified)
+}
+
+// List is Store.List with the records in a slice.
+func (m *model) List(q *ss.Query) (page, error) {
+	c := m.collection(q.Collection)
+	if err := q.If.Check(c.modified); err != nil {
+		return page{}, err
+	}
+	var found []ss.BSO
+	for id, b := range c.records {
+		if b.Live(ss.Horizon(q.Now, c.modified)) && (q.IDs == nil || slices.Contains(q.IDs, id)) &&
+			(!q.Newer.Set || b.Modified > q.Newer.Value) && (!q.Older.Set || b.Modified < q.Older.Value) &&
+			(!q.Offset.After || inOrder(q.Sort, behind(q.Offset), b) < 0) {
+			found = append(found, b)
+		}
+	}
+	slices.SortFunc(found, func(a, b ss.BSO) int { return inOrder(q.Sort, a, b) })
+	if !q.Offset.After {
+		found = found[min(q.Offset.Skip, len(found)):]
+	}
+	p := page{modified: c.modified}
+	if q.Limit.Set && q.Limit.Value < len(found) {
+		found, p.more, p.next = found[:q.Limit.Value], true, q.Offset
+	}
+	for i := range found {
+		r := recordOf(&found[i])
+		r.expiry = 0
+		if !q.Full {
+			r = record{id: r.id}
+		}
+		p.records = append(p.records, r)
+	}
+	if p.more && len(found) > 0 {
+		p.next = ss.OffsetAfter(q.Sort, &found[len(found)-1])
+	}
+	return p, nil
+}
+
+// behind is a record at the place of the offset.
+func behind(o ss.Offset) ss.BSO {
+	return ss.BSO{ID: o.ID, Modified: o.Modified, SortIndex: o.SortIndex}
+}
+
+// inOrder compares two records by their places in a listing.
+func inOrder(s ss.Sort, a, b ss.BSO) int {
+	key := func(r ss.BSO) int64 {
+		switch {
+		case s != ss.ByIndex:
+			return int64(r.Modified)
+		case r.SortIndex.Set:
+			return r.SortIndex.Value
+		}
+		return -1 << 62 // without an index: last
+	}
+	n := strings.Compare(a.ID, b.ID)
+	switch {
+	case key(a) < key(b):
+		n = -1
+	case key(a) > key(b):
+		n = 1
+	}
+	if s != ss.Oldest {
+		n = -n
+	}
+	return n
+}

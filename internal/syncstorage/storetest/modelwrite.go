@@ -1,0 +1,198 @@
+package storetest
+
+import (
+	"maps"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+// bytes is what the user has against a quota.
+func (m *model) bytes(now ss.Timestamp) int64 { return m.Usage(now).Bytes() }
+
+// merged is the collection after the updates at the stamp.
+func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp, mode ss.MergeMode) *modelCollection {
+	c := &modelCollection{stamp, map[string]ss.BSO{}}
+	maps.Copy(c.records, m.collection(name).records)
+	for id, u := range us {
+		var old *ss.BSO
+		if b, ok := c.records[id]; ok {
+			old = &b
+		}
+		c.records[id], _ = ss.Merge(old, &u, stamp, mode)
+	}
+	return c
+}
+
+// replace puts the collection in the place of the one that is there, unless
+// the quota forbids it.
+func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
+	old := m.collection(w.Collection)
+	before := m.bytes(w.Now)
+	used := before - old.usage(w.Now).Bytes + c.usage(w.Now).Bytes
+	if err := w.Quota.Check(before, used); err != nil {
+		return ss.Written{}, err
+	}
+	m.collections[w.Collection], m.last = c, c.modified
+	return ss.Written{Modified: c.modified, Previous: old.modified, Used: used}, nil
+}
+
+// Put is Store.Put.
+func (m *model) Put(w ss.Write, u ss.Update) (ss.Written, error) {
+	stamp := ss.NextStamp(w.Now, m.last)
+	var modified ss.Timestamp
+	if b, ok := m.collection(w.Collection).live(u.ID, stamp); ok {
+		modified = b.Modified
+	}
+	if err := w.If.Check(modified); err != nil {
+		return ss.Written{}, err
+	}
+	return m.replace(w, m.merged(w.Collection, map[string]ss.Update{u.ID: u}, stamp, ss.Direct))
+}
+
+// Post is Store.Post.
+func (m *model) Post(w ss.Write, us []ss.Update) (ss.Written, error) {
+	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
+		return ss.Written{}, err
+	}
+	return m.replace(w, m.merged(w.Collection, staged(nil, us), ss.NextStamp(w.Now, m.last), ss.Direct))
+}
+
+// staged is what a batch holds after an append.
+func staged(old map[string]ss.Update, us []ss.Update) map[string]ss.Update {
+	all := map[string]ss.Update{}
+	maps.Copy(all, old)
+	for _, u := range us {
+		if before, ok := all[u.ID]; ok {
+			u = ss.Stage(&before, u)
+		}
+		all[u.ID] = u
+	}
+	return all
+}
+
+func totals(us map[string]ss.Update) ss.Delta {
+	d := ss.Delta{Records: int64(len(us))}
+	for _, u := range us {
+		d.Bytes += int64(len(u.Payload.Value))
+	}
+	return d
+}
+
+// batch is the open batch, with what the request adds to it.
+func (m *model) batch(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.BatchLimits) (*modelBatch, error) {
+	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
+		return nil, err
+	}
+	b := m.batches[id]
+	if b == nil || b.collection != w.Collection || b.expiry <= w.Now {
+		return nil, ss.ErrNoBatch
+	}
+	after := &modelBatch{b.collection, b.expiry, staged(b.records, us)}
+	return after, limits.Check(totals(after.records))
+}
+
+// Append is Store.Append. What is staged is held against the quota as if it
+// were committed now.
+func (m *model) Append(w ss.Write, id ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
+	if create {
+		m.batches[id] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
+	}
+	b, err := m.batch(w, id, us, limits)
+	if err == nil {
+		stamp := ss.NextStamp(w.Now, m.last)
+		used := func(us map[string]ss.Update) int64 {
+			c := m.merged(w.Collection, us, stamp, ss.FromBatch)
+			return m.bytes(w.Now) - m.collection(w.Collection).usage(w.Now).Bytes + c.usage(w.Now).Bytes
+		}
+		before, after := used(m.batches[id].records), used(b.records)
+		if err = w.Quota.Check(before, after); err == nil {
+			m.batches[id] = b
+			modified := m.collection(w.Collection).modified
+			return ss.Written{Modified: modified, Previous: modified, Used: after}, nil
+		}
+	}
+	if create {
+		delete(m.batches, id)
+	}
+	return ss.Written{}, err
+}
+
+// Commit is Store.Commit.
+func (m *model) Commit(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
+	b, err := m.batch(w, id, us, limits)
+	if err != nil {
+		return ss.Written{}, err
+	}
+	written, err := m.replace(w, m.merged(w.Collection, b.records, ss.NextStamp(w.Now, m.last), ss.FromBatch))
+	if err == nil {
+		delete(m.batches, id)
+	}
+	return written, err
+}
+
+// DeleteBSO is Store.DeleteBSO.
+func (m *model) DeleteBSO(w ss.Write, id string) (ss.Written, error) {
+	b, ok := m.collection(w.Collection).live(id, ss.NextStamp(w.Now, m.last))
+	if !ok {
+		return ss.Written{}, errNotFound
+	}
+	if err := w.If.Check(b.Modified); err != nil {
+		return ss.Written{}, err
+	}
+	return m.without(w, []string{id})
+}
+
+// DeleteBSOs is Store.DeleteBSOs.
+func (m *model) DeleteBSOs(w ss.Write, ids []string) (ss.Written, error) {
+	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
+		return ss.Written{}, err
+	}
+	if m.collections[w.Collection] == nil {
+		return ss.Written{Modified: m.last}, nil
+	}
+	return m.without(w, ids)
+}
+
+func (m *model) without(w ss.Write, ids []string) (ss.Written, error) {
+	c := m.merged(w.Collection, nil, ss.NextStamp(w.Now, m.last), ss.Direct)
+	for _, id := range ids {
+		delete(c.records, id)
+	}
+	return m.replace(w, c)
+}
+
+// DeleteCollection is Store.DeleteCollection.
+func (m *model) DeleteCollection(w ss.Write) (ss.Written, error) {
+	c := m.collection(w.Collection)
+	if err := w.If.Check(c.modified); err != nil {
+		return ss.Written{}, err
+	}
+	maps.DeleteFunc(m.batches, func(_ ss.BatchID, b *modelBatch) bool { return b.collection == w.Collection })
+	if m.collections[w.Collection] != nil {
+		m.last = ss.NextStamp(w.Now, m.last)
+		delete(m.collections, w.Collection)
+	}
+	return ss.Written{Modified: m.last, Previous: c.modified, Used: m.bytes(w.Now)}, nil
+}
+
+// DeleteAll is Store.DeleteAll.
+func (m *model) DeleteAll(p ss.Precondition) error {
+	if err := p.Check(m.last); err != nil {
+		return err
+	}
+	*m = *newModel()
+	return nil
+}
+
+// Sweep is Store.Sweep without a limit: it returns how many records and
+// batches were due.
+func (m *model) Sweep(now ss.Timestamp) (records, batches int) {
+	for _, c := range m.collections {
+		n := len(c.records)
+		maps.DeleteFunc(c.records, func(_ string, b ss.BSO) bool { return !b.Live(now) })
+		records += n - len(c.records)
+	}
+	n := len(m.batches)
+	maps.DeleteFunc(m.batches, func(_ ss.BatchID, b *modelBatch) bool { return b.expiry <= now })
+	return records, n - len(m.batches)
+}

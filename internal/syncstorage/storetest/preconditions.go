@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+func preconditionChecks() []check {
+	return []check{
+		{"Table", preconditionTable},
+		{"Resource", preconditionResource},
+		{"Tombstone", preconditionTombstone},
+		{"ExpiredRecord", preconditionExpired},
+		{"DeletedRecord", preconditionDeleted},
+		{"MissingRecord", preconditionMissing},
+		{"HiddenCollection", preconditionHidden},
+		{"RefusedAppend", refusedAppend},
+		{"RefusedCommit", refusedCommit},
+	}
+}
+
+// preconditionTable runs the root's table on every method; what is refused
+// leaves no trace.
+func preconditionTable(t *testing.T, u *user) {
+	for _, m := range methods() {
+		for _, tc := range PreconditionCases() {
+			if m.on == theRecord && m.name != "Put" && tc.Modified == 0 {
+				continue // a missing record is NotFound: MissingRecord
+			}
+			name := fmt.Sprintf("%s, %s", m.name, tc.Name)
+			u := u.other().at(CaseFirst)
+			if tc.Modified != 0 {
+				u.put("bookmarks", bso("a", "x"))
+			}
+			b := u.stage("bookmarks", bso("staged", "x"))
+			before := u.state()
+			u.now += second
+			wantError(t, name, m.call(t.Context(), u, "bookmarks", b, tc.If), tc.Want)
+			if tc.Want != nil || m.kind != writes {
+				u.wantState(name, before)
+			}
+		}
+	}
+}
+
+// preconditionResource: the record, its collection and the user have different
+// stamps, and every method judges the one that it addresses.
+func preconditionResource(t *testing.T, u *user) {
+	for _, m := range methods() {
+		u := u.other()
+		stamps := map[resource]ss.Timestamp{theRecord: u.put("bookmarks", bso("a", "x")).Modified}
+		u.wait(1e9)
+		stamps[theCollection] = u.put("bookmarks", bso("b", "x")).Modified
+		u.wait(1e9)
+		stamps[theUser] = u.put("tabs", bso("a", "x")).Modified
+		b := u.stage("bookmarks")
+		before := u.state()
+		at := stamps[m.on]
+		wantError(t, m.name+" if unmodified since before", m.call(t.Context(), u, "bookmarks", b, ifUnmodifiedSince(at-tick)),
+			&ss.PreconditionError{Modified: at})
+		wantError(t, m.name+" if modified since", m.call(t.Context(), u, "bookmarks", b, ifModifiedSince(at)),
+			&ss.PreconditionError{Modified: at, NotModified: true})
+		u.wantState(m.name, before)
+		wantError(t, m.name+" if unmodified since", m.call(t.Context(), u, "bookmarks", b, ifUnmodifiedSince(at)), nil)
+	}
+}
+
+// preconditionTombstone: a deleted collection was modified at 0, and the user
+// when it was deleted.
+func preconditionTombstone(t *testing.T, u *user) {
+	u.put("bookmarks", bso("a", "x"))
+	gone := u.deleteCollection("bookmarks").Modified
+	_, err := u.store.Post(t.Context(), u.owner, u.writeIf("bookmarks", ifModifiedSince(0)), nil)
+	wantError(t, "Post", err, &ss.PreconditionError{NotModified: true})
+	err = u.tryList(t.Context(), &ss.Query{Collection: "bookmarks", Now: u.now, If: ifModifiedSince(gone)})
+	wantError(t, "List", err, &ss.PreconditionError{NotModified: true})
+	wantError(t, "DeleteAll", u.store.DeleteAll(t.Context(), u.owner, ifUnmodifiedSince(gone-tick)), &ss.PreconditionError{Modified: gone})
+	wantError(t, "DeleteAll", u.store.DeleteAll(t.Context(), u.owner, ifUnmodifiedSince(gone)), nil)
+	wantError(t, "DeleteAll", u.store.DeleteAll(t.Context(), u.owner, ifUnmodifiedSince(0)), nil)
+	_, err = u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", "x"))
+	must(t, "create-only after the end", err)
+}
+
+// preconditionExpired: an expired record was modified at 0, also before it is
+// swept.
+func preconditionExpired(t *testing.T, u *user) {
+	stamp := u.put("bookmarks", mortal("a", "x", 60)).Modified
+	u.put("bookmarks", mortal("b", "x", 60))
+	u.wait(59e9)
+	_, err := u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", "y"))
+	wantError(t, "create-only over a living record", err, &ss.PreconditionError{Modified: stamp})
+	u.wait(2e9)
+	_, err = u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifModifiedSince(0)), bso("b", "y"))
+	wantError(t, "if modified over an expired record", err, &ss.PreconditionError{NotModified: true})
+	_, err = u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", "y"))
+	must(t, "create-only over an expired record", err)
+	equal(t, "payload", u.get("bookmarks", "a").payload, "y")
+}
+
+func preconditionDeleted(t *testing.T, u *user) {
+	u.put("bookmarks", bso("a", "x"))
+	u.deleteBSO("bookmarks", "a")
+	w := u.writeIf("bookmarks", ifUnmodifiedSince(0))
+	_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "y"))
+	must(t, "create-only after a delete", err)
+	_, err = u.store.Put(t.Context(), u.owner, w, bso("a", "z"))
+	if pe := (*ss.PreconditionError)(nil); !errors.As(err, &pe) || pe.Modified == 0 {
+		t.Errorf("create-only twice: %v", err)
+	}
+	equal(t, "payload", u.get("bookmarks", "a").payload, "y")
+}
+
+// preconditionMissing: reading or deleting a record that is not there is
+// NotFound, whatever the precondition says.
+func preconditionMissing(t *testing.T, u *user) {
+	u.put("bookmarks", mortal("expired", "x", 1))
+	u.wait(5e9)
+	before := u.state()
+	for _, p := range []ss.Precondition{{}, ifUnmodifiedSince(0), ifUnmodifiedSince(noon), ifModifiedSince(0), ifModifiedSince(noon)} {
+		for _, id := range []string{"absent", "expired"} {
+			_, err := u.store.Get(t.Context(), u.owner, "bookmarks", id, p, u.now)
+			wantFault(t, "Get", err, fault.NotFound)
+			_, err = u.store.DeleteBSO(t.Context(), u.owner, u.writeIf("bookmarks", p), id)
+			wantFault(t, "DeleteBSO", err, fault.NotFound)
+		}
+	}
+	u.wantState("asking for what is not there", before)
+}
+
+// preconditionHidden: a collection that has only an open batch was modified
+// at 0.
+func preconditionHidden(t *testing.T, u *user) {
+	b := u.stage("bookmarks", bso("a", "x"))
+	err := u.tryList(t.Context(), &ss.Query{Collection: "bookmarks", Now: u.now, If: ifModifiedSince(0)})
+	wantError(t, "List", err, &ss.PreconditionError{NotModified: true})
+	_, err = u.store.Commit(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), b, nil, limits())
+	must(t, "create-only commit", err)
+}
+
+// refusedAppend: an append that is refused stages nothing and opens nothing.
+func refusedAppend(t *testing.T, u *user) {
+	u.put("bookmarks", bso("a", "x"))
+	never := u.writeIf("bookmarks", ifUnmodifiedSince(0))
+	b := newBatch()
+	_, err := u.store.Append(t.Context(), u.owner, never, b, true, []ss.Update{bso("b", "x")}, limits())
+	wantFault(t, "Append with create", err, fault.Precondition)
+	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, nil, limits())
+	wantError(t, "Commit of what was not opened", err, ss.ErrNoBatch)
+
+	b = u.stage("bookmarks", bso("b", "x"))
+	_, err = u.store.Append(t.Context(), u.owner, never, b, false, []ss.Update{bso("b", "y"), bso("c", "y")}, limits())
+	wantFault(t, "Append", err, fault.Precondition)
+	u.commit("bookmarks", b)
+	equalIDs(t, "records", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
+	equal(t, "payload", u.get("bookmarks", "b").payload, "x")
+}
+
+// refusedCommit: a commit that is refused leaves the batch as it was.
+func refusedCommit(t *testing.T, u *user) {
+	stamp := u.put("bookmarks", bso("a", "x")).Modified
+	b := u.stage("bookmarks", bso("b", "x"))
+	before := u.state()
+	_, err := u.store.Commit(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(stamp-tick)), b, []ss.Update{bso("b", "y"), bso("c", "y")}, limits())
+	wantError(t, "Commit", err, &ss.PreconditionError{Modified: stamp})
+	u.wantState("a refused commit", before)
+	u.commit("bookmarks", b)
+	equalIDs(t, "records", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
+	equal(t, "payload", u.get("bookmarks", "b").payload, "x")
+}

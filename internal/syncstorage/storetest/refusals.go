@@ -1,0 +1,223 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+func refusalChecks() []check {
+	return []check{
+		{"ZeroOwner", zeroOwner},
+		{"UnknownCollection", unknownCollection},
+		{"UnknownRecord", unknownRecord},
+		{"UnknownBatch", unknownBatch},
+		{"CancelledCaller", cancelledCaller},
+		{"Ping", ping},
+	}
+}
+
+// kind is what a method does to what can be seen.
+type kind int
+
+const (
+	reads  kind = iota
+	stages      // writes what cannot be seen before a commit
+	writes
+)
+
+// resource is what a method's precondition is judged on.
+type resource int
+
+const (
+	theRecord resource = iota
+	theCollection
+	theUser
+)
+
+// method is a step with a precondition, on the record "a" of a collection and
+// on an open batch.
+type method struct {
+	name string
+	on   resource
+	kind kind
+	call func(ctx context.Context, u *user, collection string, b ss.BatchID, p ss.Precondition) error
+}
+
+// methods are all that take a precondition.
+func methods() []method {
+	up := []ss.Update{bso("a", "changed")}
+	return []method{
+		{"Get", theRecord, reads, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.Get(ctx, u.owner, c, "a", p, u.now)
+			return err
+		}},
+		{"List", theCollection, reads, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			return u.tryList(ctx, &ss.Query{Collection: c, If: p, Now: u.now})
+		}},
+		{"List of ids", theCollection, reads, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			return u.tryList(ctx, &ss.Query{Collection: c, IDs: []string{"a"}, Full: true, If: p, Now: u.now})
+		}},
+		{"Put", theRecord, writes, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.Put(ctx, u.owner, u.writeIf(c, p), up[0])
+			return err
+		}},
+		{"Post", theCollection, writes, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.Post(ctx, u.owner, u.writeIf(c, p), up)
+			return err
+		}},
+		{"Append with create", theCollection, stages, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.Append(ctx, u.owner, u.writeIf(c, p), newBatch(), true, up, limits())
+			return err
+		}},
+		{"Append", theCollection, stages, func(ctx context.Context, u *user, c string, b ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.Append(ctx, u.owner, u.writeIf(c, p), b, false, up, limits())
+			return err
+		}},
+		{"Commit", theCollection, writes, func(ctx context.Context, u *user, c string, b ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.Commit(ctx, u.owner, u.writeIf(c, p), b, up, limits())
+			return err
+		}},
+		{"DeleteBSO", theRecord, writes, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.DeleteBSO(ctx, u.owner, u.writeIf(c, p), "a")
+			return err
+		}},
+		{"DeleteBSOs", theCollection, writes, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.DeleteBSOs(ctx, u.owner, u.writeIf(c, p), []string{"a", "absent"})
+			return err
+		}},
+		{"DeleteCollection", theCollection, writes, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
+			_, err := u.store.DeleteCollection(ctx, u.owner, u.writeIf(c, p))
+			return err
+		}},
+		{"DeleteAll", theUser, writes, func(ctx context.Context, u *user, _ string, _ ss.BatchID, p ss.Precondition) error {
+			return u.store.DeleteAll(ctx, u.owner, p)
+		}},
+	}
+}
+
+// tryList reads a listing to its end.
+func (u *user) tryList(ctx context.Context, q *ss.Query) error {
+	l, err := u.store.List(ctx, u.owner, q)
+	if err != nil {
+		return err
+	}
+	_, err = readPage(l)
+	return err
+}
+
+// The zero owner would make strangers share their data.
+func zeroOwner(t *testing.T, u *user) {
+	b := u.stage("bookmarks", bso("a", "x"))
+	nobody := *u
+	nobody.owner = ss.Owner{}
+	for _, m := range methods() {
+		wantFault(t, m.name, m.call(t.Context(), &nobody, "bookmarks", b, ss.Precondition{}), fault.Denied)
+	}
+	_, err := u.store.Collections(t.Context(), ss.Owner{})
+	wantFault(t, "Collections", err, fault.Denied)
+	_, err = u.store.Usage(t.Context(), ss.Owner{}, u.now)
+	wantFault(t, "Usage", err, fault.Denied)
+}
+
+// A collection that the user does not have is empty and was modified at 0,
+// whether or not the server knows the name; asking for it does not create it.
+func unknownCollection(t *testing.T, u *user) {
+	stamp := u.put("bookmarks", bso("a", "x")).Modified
+	before := u.state()
+	for _, name := range []string{newName(), "tabs"} {
+		w := u.write(name)
+		w.MaxNames = 0
+		_, err := u.store.Get(t.Context(), u.owner, name, "a", ss.Precondition{}, u.now)
+		wantFault(t, "Get", err, fault.NotFound)
+		p := u.list(name)
+		equal(t, "stamp of List", p.modified, 0)
+		equalIDs(t, "List", p)
+		_, err = u.store.DeleteBSO(t.Context(), u.owner, w, "a")
+		wantFault(t, "DeleteBSO", err, fault.NotFound)
+		got := u.wrote("DeleteBSOs")(u.store.DeleteBSOs(t.Context(), u.owner, w, []string{"a"}))
+		equal(t, "DeleteBSOs", got, ss.Written{Modified: stamp})
+		got = u.wrote("DeleteCollection")(u.store.DeleteCollection(t.Context(), u.owner, w))
+		equal(t, "DeleteCollection", got, ss.Written{Modified: stamp})
+	}
+	u.wantState("asking for what is not there", before)
+
+	v := u.other()
+	equal(t, "DeleteCollection of a user without data", v.deleteCollection("tabs"), ss.Written{})
+	equal(t, "DeleteBSOs of a user without data", v.deleteBSOs("tabs", "a"), ss.Written{})
+	v.deleteAll()
+	v.wantState("nothing", state{})
+}
+
+func unknownRecord(t *testing.T, u *user) {
+	u.put("bookmarks", bso("a", "x"))
+	before := u.state()
+	for _, id := range []string{"b", "A", "", "a ", "%"} {
+		_, err := u.store.Get(t.Context(), u.owner, "bookmarks", id, ss.Precondition{}, u.now)
+		wantFault(t, "Get", err, fault.NotFound)
+		_, err = u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), id)
+		wantFault(t, "DeleteBSO", err, fault.NotFound)
+	}
+	equalIDs(t, "List", u.query(ss.Query{Collection: "bookmarks", IDs: []string{"b", "A", "a "}}))
+	u.wantState("asking for what is not there", before)
+}
+
+// unknownBatch: whatever is wrong with a batch is one error.
+func unknownBatch(t *testing.T, u *user) {
+	u.put("bookmarks", bso("a", "x"))
+	open := u.stage("bookmarks", bso("b", "x"))
+	done := u.stage("bookmarks")
+	u.commit("bookmarks", done)
+	before := u.state()
+	stranger := u.other()
+	stranger.put("bookmarks", bso("a", "x"))
+	for _, tc := range []struct {
+		name       string
+		u          *user
+		collection string
+		batch      ss.BatchID
+	}{
+		{"unknown", u, "bookmarks", newBatch()},
+		{"unknown, in a collection that is not there", u, "tabs", newBatch()},
+		{"unknown, in a collection of no name", u, newName(), newBatch()},
+		{"of another user", stranger, "bookmarks", open},
+		{"of another collection", u, "tabs", open},
+		{"committed", u, "bookmarks", done},
+	} {
+		_, err := tc.u.store.Append(t.Context(), tc.u.owner, tc.u.write(tc.collection), tc.batch, false, []ss.Update{bso("c", "x")}, limits())
+		wantError(t, "Append to a batch "+tc.name, err, ss.ErrNoBatch)
+		_, err = tc.u.store.Commit(t.Context(), tc.u.owner, tc.u.write(tc.collection), tc.batch, []ss.Update{bso("c", "x")}, limits())
+		wantError(t, "Commit of a batch "+tc.name, err, ss.ErrNoBatch)
+	}
+	u.wantState("requests with wrong batches", before)
+	u.commit("bookmarks", open)
+	equalIDs(t, "what was staged", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
+}
+
+// cancelledCaller: a step whose caller has gone fails and leaves nothing.
+func cancelledCaller(t *testing.T, u *user) {
+	u.put("bookmarks", bso("a", "x"))
+	b := u.stage("bookmarks", bso("b", "x"))
+	before := u.state()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, m := range methods() {
+		if m.kind == reads {
+			continue // nobody is harmed by an answer
+		}
+		if err := m.call(gone, u, "bookmarks", b, ss.Precondition{}); err == nil {
+			t.Errorf("%s succeeded for a caller that has gone", m.name)
+		} else if c := fault.CodeOf(err); c != fault.Unavailable && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, which is neither unavailable nor the caller's own", m.name, err)
+		}
+	}
+	u.wantState("cancelled steps", before)
+	u.commit("bookmarks", b)
+	equal(t, "what was staged", u.get("bookmarks", "b").payload, "x")
+	equal(t, "what was not", u.get("bookmarks", "a").payload, "x")
+}
+
+func ping(t *testing.T, u *user) { must(t, "Ping", u.store.Ping(t.Context())) }

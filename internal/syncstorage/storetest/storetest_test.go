@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+// TestMemory runs the suite on the model behind a lock: what the suite says of
+// every store must be true of the plainest one.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	Run(t, func(testing.TB) Harness {
+		return Harness{
+			Store: newMemory(),
+			Faulty: func(_ testing.TB, fault func(string) error) ss.Store {
+				m := newMemory()
+				m.fault = fault
+				return m
+			},
+		}
+	})
+}
+
+// memory is a Store of models. It keeps no more than the suite needs.
+type memory struct {
+	mu    sync.Mutex
+	users map[int64]*model
+	names map[string]bool
+	own   map[int64]int // how many names each user has brought in
+	fault func(point string) error
+}
+
+var _ ss.Store = (*memory)(nil)
+
+func newMemory() *memory {
+	s := &memory{users: map[int64]*model{}, names: map[string]bool{}, own: map[int64]int{}, fault: func(string) error { return nil }}
+	for _, c := range ss.StandardCollections() {
+		s.names[c.Name] = true
+	}
+	return s
+}
+
+// step runs fn on the user's model, alone.
+func (s *memory) step(ctx context.Context, o ss.Owner, fn func(m *model) error) error {
+	if err := o.CheckUID(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fault.Wrap(fault.Unavailable, "the caller has gone", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fault("begin"); err != nil {
+		return err
+	}
+	if s.users[o.UID] == nil {
+		s.users[o.UID] = newModel()
+	}
+	return fn(s.users[o.UID])
+}
+
+// write is step for a write that may bring in a name.
+func (s *memory) write(ctx context.Context, o ss.Owner, w ss.Write, create bool, fn func(m *model) (ss.Written, error)) (written ss.Written, err error) {
+	err = s.step(ctx, o, func(m *model) error {
+		fresh := create && !s.names[w.Collection]
+		if fresh && s.own[o.UID] >= w.MaxNames {
+			return ss.ErrTooManyNames
+		}
+		if written, err = fn(m); err == nil && fresh {
+			s.names[w.Collection] = true
+			s.own[o.UID]++
+		}
+		return err
+	})
+	return written, err
+}
+
+func (s *memory) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections, err error) {
+	err = s.step(ctx, o, func(m *model) error { cs = m.Collections(); return nil })
+	return cs, err
+}
+
+func (s *memory) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.Usage, err error) {
+	err = s.step(ctx, o, func(m *model) error { u = m.Usage(now); return nil })
+	return u, err
+}
+
+func (s *memory) Get(ctx context.Context, o ss.Owner, collection, id string, p ss.Precondition, now ss.Timestamp) (b ss.BSO, err error) {
+	err = s.step(ctx, o, func(m *model) error { b, err = m.Get(collection, id, p, now); return err })
+	return b, err
+}
+
+func (s *memory) List(ctx context.Context, o ss.Owner, q *ss.Query) (l *ss.Listing, err error) {
+	err = s.step(ctx, o, func(m *model) error {
+		p, err := m.List(q)
+		if err != nil {
+			return err
+		}
+		l = ss.NewListing(p.modified, len(p.records), func(yield func(*ss.BSO, error) bool) {
+			for _, r := range p.records {
+				if !yield(&ss.BSO{ID: r.id, SortIndex: r.index, Payload: []byte(r.payload), Modified: r.modified}, nil) {
+					return
+				}
+			}
+		}, nil)
+		if p.more {
+			l.ContinueAfter(p.next)
+		}
+		return nil
+	})
+	return l, err
+}
+
+func (s *memory) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (ss.Written, error) {
+	us := cloned([]ss.Update{u})
+	return s.write(ctx, o, w, true, func(m *model) (ss.Written, error) { return m.Put(w, us[0]) })
+}
+
+func (s *memory) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (ss.Written, error) {
+	us = cloned(us)
+	return s.write(ctx, o, w, true, func(m *model) (ss.Written, error) { return m.Post(w, us) })
+}
+
+func (s *memory) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, l ss.BatchLimits) (ss.Written, error) {
+	us = cloned(us)
+	return s.write(ctx, o, w, create, func(m *model) (ss.Written, error) { return m.Append(w, b, create, us, l) })
+}
+
+func (s *memory) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, l ss.BatchLimits) (ss.Written, error) {
+	us = cloned(us)
+	return s.write(ctx, o, w, false, func(m *model) (ss.Written, error) { return m.Commit(w, b, us, l) })
+}
+
+func (s *memory) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (ss.Written, error) {
+	return s.write(ctx, o, w, false, func(m *model) (ss.Written, error) { return m.DeleteBSO(w, id) })
+}
+
+func (s *memory) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (ss.Written, error) {
+	return s.write(ctx, o, w, false, func(m *model) (ss.Written, error) { return m.DeleteBSOs(w, ids) })
+}
+
+func (s *memory) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (ss.Written, error) {
+	return s.write(ctx, o, w, false, func(m *model) (ss.Written, error) { return m.DeleteCollection(w) })
+}
+
+func (s *memory) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
+	return s.step(ctx, o, func(m *model) error { return m.DeleteAll(p) })
+}
+
+func (s *memory) Sweep(ctx context.Context, now ss.Timestamp, limit int) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fault("begin"); err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, m := range s.users {
+		for _, c := range m.collections {
+			for id, b := range c.records {
+				if n < limit && !b.Live(now) {
+					delete(c.records, id)
+					n++
+				}
+			}
+		}
+		for id, b := range m.batches {
+			if n < limit && b.expiry <= now {
+				delete(m.batches, id)
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+func (s *memory) Ping(context.Context) error { return nil }
+
+// cloned is the updates with payloads of their own.
+func cloned(us []ss.Update) []ss.Update {
+	us = append([]ss.Update(nil), us...)
+	for i := range us {
+		if us[i].Payload.Set {
+			us[i].Payload.Value = append([]byte(nil), us[i].Payload.Value...)
+		}
+	}
+	return us
+}
+
+// TestNamesAreUnique: an exemption must mean one test.
+func TestNamesAreUnique(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, g := range groups() {
+		for _, c := range g.checks {
+			name := fmt.Sprintf("%s/%s", g.name, c.name)
+			if seen[name] {
+				t.Errorf("two tests are called %s", name)
+			}
+			seen[name] = true
+		}
+	}
+}

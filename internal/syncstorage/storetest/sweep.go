@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+func sweepChecks() []check {
+	return []check{
+		{"Bounded", sweepBounded},
+		{"Boundary", sweepBoundary},
+		{"Counters", sweepCounters},
+		{"Stamps", sweepStamps},
+		{"Batches", sweepBatches},
+		{"BatchesInSteps", sweepBatchesInSteps},
+		{"WhileWritten", sweepWhileWritten},
+		{"Fault", faultySweep},
+	}
+}
+
+// lastSweep is a moment after everything that tests in this group leave
+// behind, and before everything of the others.
+const lastSweep = dawn + 10_000*hour
+
+func (u *user) sweep(limit int) int {
+	u.t.Helper()
+	n, err := u.store.Sweep(u.t.Context(), u.now, limit)
+	must(u.t, "Sweep", err)
+	if n < 0 || n > limit {
+		u.t.Errorf("Sweep removed %d of at most %d", n, limit)
+	}
+	return n
+}
+
+// drain sweeps until nothing is due, and returns how much was.
+func (u *user) drain() (total int) {
+	u.t.Helper()
+	for {
+		n := u.sweep(100)
+		if n == 0 {
+			return total
+		}
+		total += n
+	}
+}
+
+// sweepBounded: a sweep removes no more than it may, tells how many it has
+// removed, and changes nothing that a client sees.
+func sweepBounded(t *testing.T, u *user) {
+	u.at(lastSweep).drain() // what an earlier run has left
+	v := u.other()
+	u.post("tabs", mortal("a", "x", 10), mortal("b", "x", 20), mortal("c", "x", 30), bso("d", "x"))
+	v.post("forms", mortal("a", "x", 10), mortal("b", "x", 20), mortal("c", "x", 3600))
+	equal(t, "sweep before the first expiry", u.sweep(10), 0)
+	u.wait(60e9)
+	v.now = u.now
+	before, other := u.state(), v.state()
+	for _, want := range []int{2, 2, 1, 0, 0} {
+		equal(t, "sweep", u.sweep(2), want)
+		u.wantState("a sweep", before)
+		v.wantState("a sweep", other)
+	}
+	equal(t, "what had a longer life", u.at(dawn+2*hour).drain(), 1)
+}
+
+// sweepBoundary: what is swept is gone for good, what is not yet due stays.
+func sweepBoundary(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	u.post("tabs", mortal("a", "x", 10), mortal("b", "x", 11), bso("c", "x"))
+	u.now = dawn + 10*second - 1
+	equal(t, "sweep before the expiry", u.sweep(10), 0)
+	u.now++
+	equal(t, "sweep at the expiry", u.sweep(10), 1)
+	u.now = dawn
+	u.wantVisible("with the clock back before the expiry", "tabs", "b", "c")
+	u.now = dawn + 11*second
+	equal(t, "sweep at the next", u.sweep(10), 1)
+	u.wantVisible("after it", "tabs", "c")
+}
+
+// sweepCounters: the counters lose what was swept, once.
+func sweepCounters(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	u.post("tabs", mortal("a", xs(10), 10), mortal("b", xs(20), 10), bso("c", xs(30)))
+	u.put("forms", mortal("a", xs(40), 10))
+	u.wait(20e9)
+	u.put("tabs", bso("b", xs(5)))
+	equal(t, "sweep", u.drain(), 2)
+	u.wantUsage("the sweep", "tabs", 2, 35)
+	u.wantUsage("the sweep", "forms", 0, 0)
+	w, err := u.store.Put(t.Context(), u.owner, u.limited("forms", 100), bso("b", xs(65)))
+	must(t, "Put up to the quota", err)
+	equal(t, "Used", w.Used, 100)
+	_, err = u.store.Put(t.Context(), u.owner, u.limited("tabs", 100), bso("a", "x"))
+	wantError(t, "Put over the quota", err, ss.ErrQuota)
+	u.deleteBSOs("tabs", "a", "b", "c")
+	u.wantUsage("the delete of the rest", "tabs", 0, 0)
+}
+
+// sweepStamps: a sweep is no write.
+func sweepStamps(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	u.put("tabs", mortal("a", "x", 10))
+	u.put("forms", bso("a", "x"))
+	before := u.collections()
+	u.wait(60e9)
+	equal(t, "sweep", u.drain(), 1)
+	after := u.collections()
+	equal(t, "stamps", fmt.Sprint(after.Modified, len(after.Stamps)), fmt.Sprint(before.Modified, len(before.Stamps)))
+	_, err := u.store.Put(t.Context(), u.owner, u.writeIf("tabs", ifUnmodifiedSince(0)), bso("a", "y"))
+	must(t, "create-only where the swept was", err)
+}
+
+// sweepBatches: expired batches go, open ones stay.
+func sweepBatches(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	u.put("tabs", bso("a", "x"))
+	old, hidden := u.stage("tabs", bso("b", "x")), u.stage("forms", bso("b", "x"))
+	u.now += hour
+	young, younger := u.stage("tabs", bso("c", "x")), u.stage("forms", bso("c", "x"))
+	equal(t, "sweep before the end", u.drain(), 0)
+	u.now += hour
+	if n := u.drain(); n < 2 {
+		t.Errorf("a sweep of two batches removed %d", n)
+	}
+	u.now -= hour // the clock steps back: what is swept stays gone
+	for collection, b := range map[string]ss.BatchID{"tabs": old, "forms": hidden} {
+		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), b, nil, limits())
+		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
+	}
+	equal(t, "collections", len(u.state().shelves), 1)
+	u.commit("tabs", young)
+	u.commit("forms", younger)
+	equalIDs(t, "tabs", u.list("tabs"), "a", "c")
+	equalIDs(t, "forms", u.list("forms"), "c")
+
+	v := u.other()
+	v.stage("forms", bso("a", "x"))
+	v.now += 3 * hour
+	v.drain()
+	v.wantState("the sweep of a hidden collection", state{})
+	v.put("forms", bso("a", "x"))
+	v.wantUsage("the first write", "forms", 1, 1)
+}
+
+// sweepBatchesInSteps: a batch that is being removed in several sweeps cannot
+// be committed in part when the clock steps back between them.
+func sweepBatchesInSteps(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	var us []ss.Update
+	for i := range 10 {
+		us = append(us, bso(fmt.Sprint(i), "x"))
+	}
+	for _, sweeps := range []int{1, 2, 3, 20} {
+		u := u.other()
+		b := u.stage("tabs", us...)
+		u.now += 2 * hour
+		for range sweeps {
+			u.sweep(3)
+		}
+		u.now = dawn
+		_, err := u.store.Commit(t.Context(), u.owner, u.write("tabs"), b, nil, limits())
+		switch n := len(u.list("tabs").records); {
+		case err == nil && n != len(us), err != nil && n != 0:
+			t.Errorf("after %d sweeps a commit answers %v and leaves %d records of %d", sweeps, err, n, len(us))
+		case err != nil:
+			wantError(t, "Commit", err, ss.ErrNoBatch)
+		}
+		u.at(lastSweep).drain()
+	}
+}
+
+// sweepWhileWritten: sweeps and writes of the same records never fail, and the
+// counters stay right.
+func sweepWhileWritten(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	const writers, writes = 6, 15
+	later := u.at(dawn + 5*second)
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			for j := 0; j < writes && errs[i] == nil; j++ {
+				name, id := []string{"tabs", "forms"}[i%2], fmt.Sprint(j%5)
+				switch {
+				case i == 0:
+					_, errs[i] = u.store.Sweep(t.Context(), later.now, 3)
+				case j%4 == 3:
+					_, errs[i] = u.store.DeleteBSO(t.Context(), u.owner, later.write(name), id)
+					if fault.Is(errs[i], fault.NotFound) {
+						errs[i] = nil
+					}
+				default:
+					_, errs[i] = u.store.Post(t.Context(), u.owner, u.write(name), []ss.Update{mortal(id, xs(int64(i)), 1), bso("stays", xs(int64(j)))})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, "a step", errors.Join(errs...))
+	later.state()
+	u.at(lastSweep).drain()
+	later.state()
+	later.deleteBSOs("tabs", "stays")
+	later.deleteBSOs("forms", "stays")
+	u.at(lastSweep).wantUsage("everything", "tabs", 0, 0)
+}

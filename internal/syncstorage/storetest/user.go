@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+const (
+	// noon is when tests begin.
+	noon ss.Timestamp = 1_700_000_000_120
+	// dawn is when tests that sweep begin: decades before noon, so that they
+	// find nothing of the others.
+	dawn ss.Timestamp = 200_000_000_120
+
+	tick   ss.Timestamp = ss.Tick
+	second ss.Timestamp = 1000
+	hour                = 3600 * second
+)
+
+// tb is what the suite needs of a test; a random test of rapid is one too.
+type tb interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+// user is a fresh owner on the store under test, and the hands of its clock.
+type user struct {
+	t     tb
+	h     Harness
+	store ss.Store
+	owner ss.Owner
+	now   ss.Timestamp
+}
+
+func newUser(t tb, h Harness) *user {
+	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: noon}
+}
+
+// newOwner makes an owner that no other test has. All three fields are set, so
+// that a backend may key by any of them.
+func newOwner() ss.Owner {
+	return ss.Owner{
+		UID:    1 + rand.Int64N(1<<53),
+		FxAUID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()),
+		FxAKID: fmt.Sprintf("%013d-%08x", 1_600_000_000_000+rand.Int64N(1<<36), rand.Uint32()),
+	}
+}
+
+// newBatch makes the id of a batch as a service would.
+func newBatch() ss.BatchID {
+	var b [16]byte
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return ss.BatchID(hex.EncodeToString(b[:]))
+}
+
+// newName makes a collection name that the server has not seen.
+func newName() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
+
+// other is another fresh owner on the same store, at the same time.
+func (u *user) other() *user {
+	v := *u
+	v.owner = newOwner()
+	return &v
+}
+
+// at is the user with its clock at a moment; the original's stays.
+func (u *user) at(now ss.Timestamp) *user {
+	v := *u
+	v.now = now
+	return &v
+}
+
+// wait turns the clock.
+func (u *user) wait(d time.Duration) { u.now += ss.Timestamp(d.Milliseconds()) }
+
+// write is the frame of a write without conditions.
+func (u *user) write(collection string) ss.Write {
+	return ss.Write{Collection: collection, Now: u.now, MaxNames: 1000}
+}
+
+// writeIf is write with a precondition.
+func (u *user) writeIf(collection string, p ss.Precondition) ss.Write {
+	w := u.write(collection)
+	w.If = p
+	return w
+}
+
+// limits are wide enough for any batch that is not about them.
+func limits() ss.BatchLimits { return ss.BatchLimits{Records: 10_000, Bytes: 100_000_000} }
+
+func ifUnmodifiedSince(t ss.Timestamp) ss.Precondition {
+	return ss.Precondition{UnmodifiedSince: ss.Some(t)}
+}
+
+func ifModifiedSince(t ss.Timestamp) ss.Precondition {
+	return ss.Precondition{ModifiedSince: ss.Some(t)}
+}
+
+// bso is the update that sets a payload and nothing else.
+func bso(id, payload string) ss.Update {
+	return ss.Update{ID: id, Payload: ss.Some([]byte(payload))}
+}
+
+// mortal is a payload with a time to live in seconds.
+func mortal(id, payload string, ttl int64) ss.Update {
+	u := bso(id, payload)
+	u.TTL = ss.Some(ttl)
+	return u
+}
+
+// The steps below must succeed.
+
+func (u *user) put(collection string, up ss.Update) ss.Written {
+	u.t.Helper()
+	return u.wrote("Put")(u.store.Put(u.t.Context(), u.owner, u.write(collection), up))
+}
+
+func (u *user) post(collection string, us ...ss.Update) ss.Written {
+	u.t.Helper()
+	return u.wrote("Post")(u.store.Post(u.t.Context(), u.owner, u.write(collection), us))
+}
+
+// stage opens a batch with the records.
+func (u *user) stage(collection string, us ...ss.Update) ss.BatchID {
+	u.t.Helper()
+	b := newBatch()
+	u.wrote("Append")(u.store.Append(u.t.Context(), u.owner, u.write(collection), b, true, us, limits()))
+	return b
+}
+
+func (u *user) append(collection string, b ss.BatchID, us ...ss.Update) ss.Written {
+	u.t.Helper()
+	return u.wrote("Append")(u.store.Append(u.t.Context(), u.owner, u.write(collection), b, false, us, limits()))
+}
+
+func (u *user) commit(collection string, b ss.BatchID, us ...ss.Update) ss.Written {
+	u.t.Helper()
+	return u.wrote("Commit")(u.store.Commit(u.t.Context(), u.owner, u.write(collection), b, us, limits()))
+}
+
+func (u *user) deleteBSO(collection, id string) ss.Written {
+	u.t.Helper()
+	return u.wrote("DeleteBSO")(u.store.DeleteBSO(u.t.Context(), u.owner, u.write(collection), id))
+}
+
+func (u *user) deleteBSOs(collection string, ids ...string) ss.Written {
+	u.t.Helper()
+	return u.wrote("DeleteBSOs")(u.store.DeleteBSOs(u.t.Context(), u.owner, u.write(collection), ids))
+}
+
+func (u *user) deleteCollection(collection string) ss.Written {
+	u.t.Helper()
+	return u.wrote("DeleteCollection")(u.store.DeleteCollection(u.t.Context(), u.owner, u.write(collection)))
+}
+
+func (u *user) deleteAll() {
+	u.t.Helper()
+	must(u.t, "DeleteAll", u.store.DeleteAll(u.t.Context(), u.owner, ss.Precondition{}))
+}
+
+// wrote checks the error of a write. Used is left out of what the store
+// returned: only a write under a quota promises it.
+func (u *user) wrote(step string) func(ss.Written, error) ss.Written {
+	u.t.Helper()
+	return func(w ss.Written, err error) ss.Written {
+		u.t.Helper()
+		must(u.t, step, err)
+		w.Used = 0
+		return w
+	}
+}
+
+func (u *user) get(collection, id string) record {
+	u.t.Helper()
+	b, err := u.store.Get(u.t.Context(), u.owner, collection, id, ss.Precondition{}, u.now)
+	must(u.t, "Get "+id, err)
+	return recordOf(&b)
+}
+
+// list is everything in a collection, oldest first.
+func (u *user) list(collection string) page {
+	u.t.Helper()
+	return u.query(ss.Query{Collection: collection, Sort: ss.Oldest, Full: true})
+}
+
+// query reads the page that q describes, at the user's time.
+func (u *user) query(q ss.Query) page {
+	u.t.Helper()
+	q.Now = u.now
+	l, err := u.store.List(u.t.Context(), u.owner, &q)
+	must(u.t, "List", err)
+	p, err := readPage(l)
+	must(u.t, "List", err)
+	return p
+}
+
+func (u *user) collections() ss.Collections {
+	u.t.Helper()
+	cs, err := u.store.Collections(u.t.Context(), u.owner)
+	must(u.t, "Collections", err)
+	return cs
+}
+
+func (u *user) usage() ss.Usage {
+	u.t.Helper()
+	us, err := u.store.Usage(u.t.Context(), u.owner, u.now)
+	must(u.t, "Usage", err)
+	return us
+}
