@@ -37,6 +37,9 @@ func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, e
 			if failed[u.Node] != nil {
 				continue
 			}
+			if err := ctx.Err(); err != nil {
+				return done, err
+			}
 			if err := s.remove(ctx, u); err != nil {
 				failed[u.Node] = err
 				continue
@@ -45,7 +48,7 @@ func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, e
 				return done, joined(failed)
 			}
 		}
-		if len(page) < limit || ctx.Err() != nil {
+		if len(page) < limit {
 			break
 		}
 	}

@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/tokenserver"
+)
+
+// answer is an error as the protocol writes it.
+type answer struct {
+	httpStatus                  int
+	status                      string
+	location, name, description string
+}
+
+// status is an error that names its own answer, for what only HTTP knows.
+type status struct {
+	answer
+	reason string // for the log, and without what the client sent
+}
+
+func (s *status) Error() string { return s.reason }
+
+// FaultCode implements fault.Coder.
+func (s *status) FaultCode() fault.Code { return fault.Invalid }
+
+var (
+	errRoute         = &status{answer{http.StatusNotFound, "error", "url", "", "Not found"}, "no such resource"}
+	errMethod        = &status{answer{http.StatusMethodNotAllowed, "error", "body", "", "Method not allowed"}, "the resource does not have this method"}
+	errNoCredentials = &status{answer{http.StatusUnauthorized, "error", "body", "", "Unauthorized"}, "no credentials"}
+	errScheme        = &status{answer{http.StatusUnauthorized, "error", "body", "", "Unsupported"}, "credentials of another scheme"}
+	errClientState   = &status{answer{http.StatusBadRequest, "error", "header", "X-Client-State", "Invalid client state value"}, "X-Client-State is malformed"}
+)
+
+// unsupported is the answer for another application than Sync 1.5.
+func unsupported(name, description string) error {
+	return &status{answer{http.StatusNotFound, "error", "url", name, description}, description}
+}
+
+// answerTo maps an error to its answer.
+func answerTo(err error) answer {
+	var refusal *tokenserver.Refusal
+	if errors.As(err, &refusal) { // first: what is below it is only its cause
+		return answerToRefusal(refusal)
+	}
+	var own *status
+	if errors.As(err, &own) {
+		return own.answer
+	}
+	switch {
+	case errors.Is(err, tokenserver.ErrAccountsAway):
+		return answer{http.StatusServiceUnavailable, "error", "body", "", "Resource is not available"}
+	case errors.Is(err, tokenserver.ErrElapsed):
+		return answer{http.StatusGatewayTimeout, "elapsed", "body", "", "Elapsed"}
+	}
+	switch fault.CodeOf(err) {
+	case fault.Invalid:
+		return answer{http.StatusBadRequest, "error", "body", "", "Bad request"}
+	case fault.Denied:
+		return answer{http.StatusUnauthorized, tokenserver.BadCredentials.String(), "body", "", "Unauthorized"}
+	case fault.Unavailable:
+		return answer{http.StatusServiceUnavailable, "internal-error", "internal", "", "Server error"}
+	}
+	return answer{http.StatusInternalServerError, "internal-error", "internal", "", "Server error"}
+}
+
+func answerToRefusal(r *tokenserver.Refusal) answer {
+	a := answer{http.StatusUnauthorized, r.Reason.String(), "body", "", "Unauthorized"}
+	switch {
+	case r.Reason == tokenserver.NotAdmitted:
+		a.httpStatus, a.description = http.StatusForbidden, "New users are not allowed"
+	case r.Reason == tokenserver.BadKeyID:
+		a.location, a.description = "header", r.Detail
+	case r.Reason == tokenserver.BadClientState && r.Detail != "":
+		a.location, a.name = "header", "X-Client-State"
+		a.description = "Unacceptable client-state value " + r.Detail
+	}
+	return a
+}
+
+// retryAfter is when a client may come back after a 503, in seconds.
+const retryAfter = 10
+
+// WriteError answers with an error in the protocol's form. Together with the
+// handler's own errors it serves those of the listener: a panic, a server that
+// sheds load. What happened inside is never told.
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	a := answerTo(err)
+	h := w.Header()
+	switch a.httpStatus {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable:
+		if h.Get("Retry-After") == "" {
+			h.Set("Retry-After", strconv.Itoa(retryAfter))
+		}
+	}
+	send(w, a.httpStatus, a.body())
+}
+
+func (a answer) body() []byte {
+	type entry struct {
+		Location    string `json:"location"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	// Texts alone: there is nothing in it that could not be encoded.
+	body, _ := json.Marshal(struct {
+		Status string  `json:"status"`
+		Errors []entry `json:"errors"`
+	}{a.status, []entry{{a.location, a.name, a.description}}})
+	return body
+}
+
+// send writes a whole answer. It is for one client only.
+func send(w http.ResponseWriter, httpStatus int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(body) // a client that went away
+}

@@ -1,0 +1,69 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/internal/web"
+)
+
+// resource is what a path addresses.
+type resource uint8
+
+const (
+	nothing resource = iota
+	signIn           // /1.0/{application}/{version}
+	events           // /1.0/webhooks/fxa/events
+)
+
+// route is a parsed path.
+type route struct {
+	resource             resource
+	application, version string
+}
+
+// prefixes under which the room is served: that of the API, and that of the
+// old all-in-one server, whose users need not change a setting.
+var prefixes = []string{"/1.0/", "/token/1.0/"}
+
+// Owns reports whether a raw path belongs to this room.
+func Owns(path string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
+}
+
+// parseRoute reads a raw path.
+func parseRoute(path string) route {
+	for _, p := range prefixes {
+		rest, ok := strings.CutPrefix(path, p)
+		if !ok {
+			continue
+		}
+		// People write the address into about:config, with or without a slash.
+		segments, err := web.Segments("/" + strings.TrimSuffix(rest, "/"))
+		switch {
+		case err != nil:
+		case slices.Equal(segments, []string{"webhooks", "fxa", "events"}):
+			return route{resource: events}
+		case len(segments) == 2 && segments[0] != "" && segments[1] != "":
+			return route{signIn, segments[0], segments[1]}
+		}
+	}
+	return route{}
+}
+
+// method is the one that a resource has.
+func (r resource) method() string {
+	if r == events {
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+// Label names the route of a raw path for metrics and logs, without anything
+// that a client chose.
+func Label(path string) string {
+	return labels[parseRoute(path).resource]
+}
+
+var labels = [...]string{nothing: "unknown", signIn: "sign_in", events: "account_events"}

@@ -1,0 +1,292 @@
+package tokenserver_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+	"holdfast/internal/tokenserver"
+	"holdfast/internal/tokenserver/sqlite"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const day = 24 * time.Hour
+
+// purger notes whose storage is deleted, and fails on the nodes in away.
+type purger struct {
+	name string
+	away map[string]bool
+	log  *[]string
+}
+
+func (p purger) Purge(_ context.Context, u tokenserver.DueUser) error {
+	*p.log = append(*p.log, p.name+" "+u.Node+" "+u.Account().FxAUID)
+	if p.away[u.Node] {
+		return fault.New(fault.Unavailable, "the node does not answer")
+	}
+	return nil
+}
+
+// room is a service on SQLite.
+type room struct {
+	*tokenserver.Service
+	hands *clock.Manual
+	log   []string        // of the purgers
+	away  map[string]bool // nodes
+}
+
+func newRoom(t *testing.T, change func(*tokenserver.Options)) *room {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	set, err := sqlite.Migrations()
+	must(t, err)
+	_, err = db.Migrate(t.Context(), set)
+	must(t, err)
+	r := &room{hands: clock.NewManual(noon), away: map[string]bool{}}
+	o := tokenserver.Options{
+		Config: tokenserver.Defaults(), Store: sqlite.New(db), Clock: r.hands.Now, PublicURL: "https://here.example",
+		Local: purger{"local", r.away, &r.log}, Remote: purger{"remote", r.away, &r.log},
+	}
+	o.Config.FxAMetricsHashSecret = "secret"
+	if change != nil {
+		change(&o)
+	}
+	r.Service, err = tokenserver.NewService(o)
+	must(t, err)
+	return r
+}
+
+func (r *room) account(name string) tokenserver.Account {
+	return tokenserver.Account{FxAUID: name, Domain: r.Config.FxAEmailDomain}
+}
+
+// signIn makes a user of the account, on the node when it is new.
+func (r *room) signIn(t *testing.T, name string, generation int64, node string) tokenserver.User {
+	t.Helper()
+	in := tokenserver.SignIn{
+		Generation: tokenserver.At(generation), Now: r.hands.Now(), AllowNew: true, ReleaseRate: 0.1,
+		Keys: tokenserver.KeyID{ChangedAt: tokenserver.At(generation), ClientState: string('a'+rune(generation)) + "0"},
+	}
+	if node != "" {
+		n, err := r.Store.AddNode(t.Context(), tokenserver.Node{URL: node, Available: 9, Capacity: 9})
+		if fault.Is(err, fault.Conflict) {
+			nodes, err := r.Store.ListNodes(t.Context())
+			must(t, err)
+			n = nodes[slices.IndexFunc(nodes, func(n tokenserver.Node) bool { return n.URL == node })]
+		} else {
+			must(t, err)
+		}
+		in.SpannerNode = n.ID
+	}
+	u, err := r.Store.SignIn(t.Context(), r.account(name), in)
+	must(t, err)
+	return u
+}
+
+// took returns what the purgers did since the last call.
+func (r *room) took() []string {
+	log := r.log
+	r.log = nil
+	return log
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEnsureNode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, public, init, want string
+	}{
+		{"nothing is configured", "", "", tokenserver.Self},
+		{"a public URL", "https://here.example/sync", "", "https://here.example/sync"},
+		{"a node of its own", "https://here.example", "https://there.example/", "https://there.example"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, func(o *tokenserver.Options) { o.PublicURL, o.Config.InitNodeURL = c.public, c.init })
+			for _, want := range []string{c.want, ""} {
+				if got, err := r.EnsureNode(t.Context()); got != want || err != nil {
+					t.Errorf("added %q, %v; want %q", got, err, want)
+				}
+			}
+			nodes, err := r.Store.ListNodes(t.Context())
+			want := []tokenserver.Node{{ID: 1, URL: c.want, Available: 100000, Capacity: 100000}}
+			if err != nil || !slices.Equal(nodes, want) {
+				t.Errorf("the nodes are %+v, %v", nodes, err)
+			}
+		})
+	}
+	long := newRoom(t, func(o *tokenserver.Options) { o.PublicURL = "https://" + string(make([]byte, 60)) })
+	if _, err := long.EnsureNode(t.Context()); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a URL that the table cannot hold: %v", err)
+	}
+}
+
+func TestNewServiceWantsTheHashSecret(t *testing.T) {
+	t.Parallel()
+	if _, err := tokenserver.NewService(tokenserver.Options{Config: tokenserver.Defaults()}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Replaced users go after the grace and not before, each where it is.
+func TestCleanup(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, nil)
+	ctx := t.Context()
+	r.signIn(t, "alice", 1, tokenserver.Self)
+	r.signIn(t, "bob", 1, "https://here.example")
+	r.signIn(t, "carol", 1, "https://there.example")
+	r.signIn(t, "dave", 1, "https://there.example")
+	for _, name := range []string{"alice", "bob", "carol"} {
+		r.hands.Advance(time.Hour)
+		r.signIn(t, name, 2, "")
+	}
+	clean := func(want int, took ...string) {
+		t.Helper()
+		n, err := r.Cleanup(ctx, r.hands.Now(), 10)
+		if got := r.took(); n != want || err != nil || !slices.Equal(got, took) {
+			t.Errorf("cleaned %d by %q, %v; want %d by %q", n, got, err, want, took)
+		}
+	}
+	r.hands.Set(noon.Add(time.Hour + 7*day))
+	clean(0)
+	r.hands.Advance(time.Millisecond)
+	clean(1, "local self alice")
+	r.hands.Advance(day)
+	clean(2, "local https://here.example bob", "remote https://there.example carol")
+	clean(0)
+	users, err := r.Store.ListUsers(ctx, 0, 10, true)
+	if err != nil || len(users) != 4 {
+		t.Errorf("the users are %+v, %v", users, err)
+	}
+}
+
+// A node that is away keeps its users and does not keep the others'.
+func TestCleanupPastANodeThatIsAway(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, nil)
+	ctx := t.Context()
+	r.away["https://away.example"] = true
+	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		node := "https://away.example"
+		if i >= 4 {
+			node = "https://there.example"
+		}
+		r.signIn(t, name, 1, node)
+		r.signIn(t, name, 2, "")
+		r.hands.Advance(time.Second)
+	}
+	r.hands.Advance(8 * day)
+	n, err := r.Cleanup(ctx, r.hands.Now(), 2)
+	want := []string{"remote https://away.example a", "remote https://there.example e", "remote https://there.example f"}
+	if got := r.took(); n != 2 || !fault.Is(err, fault.Unavailable) || !slices.Equal(got, want) {
+		t.Errorf("cleaned %d by %q, %v", n, got, err)
+	}
+	delete(r.away, "https://away.example")
+	for _, want := range []int{3, 1, 0} {
+		if n, err := r.Cleanup(ctx, r.hands.Now(), 3); n != want || err != nil {
+			t.Errorf("cleaned %d, %v; want %d", n, err, want)
+		}
+	}
+}
+
+// What nobody keeps, and what is in use under the same key, is not deleted.
+func TestCleanupWithoutAPurge(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, nil)
+	ctx := t.Context()
+	u := r.signIn(t, "alice", 1, "https://spanner.example")
+	r.Config.SpannerNodeID = u.NodeID
+	_, err := r.Store.Replace(ctx, r.account("alice"), r.hands.Now(), false)
+	must(t, err)
+	moved := r.signIn(t, "alice", 1, "https://spanner.example") // the same keys
+	r.hands.Advance(8 * day)
+	if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != 1 || err != nil || len(r.took()) != 0 {
+		t.Errorf("keys in use: cleaned %d, %v", n, err)
+	}
+	_, err = r.Store.Replace(ctx, r.account("alice"), r.hands.Now(), true)
+	must(t, err)
+	r.hands.Advance(8 * day)
+	if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != 1 || err != nil || !slices.Equal(r.took(), []string{"remote https://spanner.example alice"}) {
+		t.Errorf("keys of user %d out of use: cleaned %d, %v", moved.UID, n, err)
+	}
+}
+
+func TestCleanupStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRoom(t, func(o *tokenserver.Options) { o.Remote = stopping{o.Remote, cancel} })
+	for _, name := range []string{"a", "b"} {
+		r.signIn(t, name, 1, "https://"+name+".example")
+		r.signIn(t, name, 2, "")
+	}
+	r.hands.Advance(8 * day)
+	if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != 0 || !errors.Is(err, context.Canceled) || len(r.took()) != 1 {
+		t.Errorf("cleaned %d, %v", n, err)
+	}
+}
+
+// stopping ends the context of a cleanup in the middle of it.
+type stopping struct {
+	tokenserver.Purger
+	cancel func()
+}
+
+func (s stopping) Purge(ctx context.Context, u tokenserver.DueUser) error {
+	s.cancel()
+	return s.Purger.Purge(ctx, u)
+}
+
+func TestDeleteAccount(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, nil)
+	ctx, alice := t.Context(), r.account("alice")
+	r.signIn(t, "bob", 1, "https://there.example")
+	last := r.signIn(t, "alice", 1, "https://there.example")
+	for g := range int64(tokenserver.MaxUsers) { // more than one look sees
+		last = r.signIn(t, "alice", g+2, "")
+	}
+
+	r.away["https://there.example"] = true
+	if n, err := r.DeleteAccount(ctx, alice); n != 0 || !fault.Is(err, fault.Unavailable) {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	if st, err := r.Store.Standing(ctx, alice); err != nil || !st.Users[0].Replaced {
+		t.Errorf("what could not be deleted is not left to the cleanup: %+v, %v", st, err)
+	}
+	delete(r.away, "https://there.example")
+	r.took()
+	n, err := r.DeleteAccount(ctx, alice)
+	if took := r.took(); n != tokenserver.MaxUsers+1 || err != nil || len(took) != n || took[0] != "remote https://there.example alice" {
+		t.Errorf("deleted %d by %q, %v", n, took, err)
+	}
+	if n, err := r.DeleteAccount(ctx, alice); n != 0 || err != nil {
+		t.Errorf("deleted %d again, %v", n, err)
+	}
+	users, err := r.Store.ListUsers(ctx, 0, 10, true)
+	if err != nil || len(users) != 1 || users[0].Account() != r.account("bob") {
+		t.Errorf("the users are %+v, %v", users, err)
+	}
+	if back := r.signIn(t, "alice", 1, ""); back.UID <= last.UID {
+		t.Errorf("came back as %+v", back)
+	}
+	if _, err := r.DeleteAccount(ctx, tokenserver.Account{}); !fault.Is(err, fault.Denied) {
+		t.Errorf("nobody's account: %v", err)
+	}
+}
