@@ -28,6 +28,10 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err != nil {
 			return err
 		}
+		used, err := st.stagedBytes(b, before, us)
+		if err != nil {
+			return err
+		}
 		after := before
 		for i := range us {
 			d, err := st.stage(b, &us[i])
@@ -42,8 +46,11 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err := exec(st.c, sqlCountBatch, after.Records, after.Bytes, st.user, st.coll, b); err != nil {
 			return err
 		}
-		used, err := st.stagedQuota(b, before, after)
-		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: used}
+		grown, err := st.stagedBytes(b, after, nil)
+		if err == nil {
+			err = w.Quota.Check(used, grown)
+		}
+		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: grown}
 		return err
 	})
 	return written, err
@@ -76,30 +83,33 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
 	return d, exec(st.c, sqlStage, st.user, st.coll, b, u.ID, u.SortIndex, u.TTL, u.Payload)
 }
 
-// stagedQuota is quota for an append: what is stored and what is staged must
-// fit together, less what the staged records will replace.
-func (st *step) stagedQuota(b ss.BatchID, before, after ss.Delta) (int64, error) {
+// stagedBytes is what the user would have if the batch were committed now. What
+// has expired and what the batch will replace is subtracted only where it can
+// decide: where the sum, with what the request is about to add, is over the
+// quota.
+func (st *step) stagedBytes(b ss.BatchID, staged ss.Delta, adds []ss.Update) (int64, error) {
 	q := st.w.Quota
 	if q.Limit <= 0 {
 		return 0, nil
 	}
-	stored, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
+	used, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
 	if err != nil {
 		return 0, err
 	}
-	used, grown := stored+after.Bytes, after.Bytes-before.Bytes
-	if q.Exceeded(used-grown, used) {
-		expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
-		if err != nil {
-			return 0, err
-		}
-		replaced, _, err := one(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
-		if err != nil {
-			return 0, err
-		}
-		used -= expired + replaced
+	used += staged.Bytes
+	most := used
+	for i := range adds {
+		most += int64(len(adds[i].Payload.Value))
 	}
-	return used, q.Check(used-grown, used)
+	if most <= q.Limit {
+		return used, nil
+	}
+	expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+	if err != nil {
+		return 0, err
+	}
+	replaced, _, err := one(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
+	return used - expired - replaced, err
 }
 
 // Commit implements syncstorage.Store.

@@ -63,7 +63,9 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 
 // sweepBatch removes at most limit rows of one expired batch: its records
 // first, the batch itself once it is empty, and then the collection if it was
-// only there for the batch.
+// only there for the batch. A batch that has lost some of its records must not
+// come back when the clock steps back, so its expiry moves to the beginning of
+// time.
 func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	type batch struct {
 		user, coll int64
@@ -80,7 +82,7 @@ func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	}
 	n := c.Changes()
 	if n == limit {
-		return n, nil
+		return n, exec(c, sqlEndBatch, b.user, b.coll, b.id)
 	}
 	if err := exec(c, sqlDeleteBatch, b.user, b.coll, b.id); err != nil {
 		return 0, err
