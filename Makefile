@@ -1,0 +1,77 @@
+# `make help` lists what there is. `make run` needs Go and make, nothing else.
+
+GO         ?= go
+BIN        := bin/holdfast
+VERSION    := $(shell git describe --tags --dirty 2>/dev/null || echo dev)
+COMMIT     := $(shell git rev-parse --short HEAD 2>/dev/null)
+LDFLAGS    := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+LINTER     := v2.15.0
+FUZZTIME   ?= 30s
+TESTFLAGS  ?=
+# The race detector needs a C compiler. It is worth one, and a minute.
+RACE       := $(if $(shell command -v gcc),-race)
+# Starts the servers that tests need, runs a command, and ends with a line for
+# each engine.
+WITHSERVERS = $(GO) run ./internal/testdb/cmd/testservers --
+
+.PHONY: help build run test test-deps test-firefox lint fuzz check bench soak clean
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+build: ## build bin/holdfast
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+
+run: build ## build and serve, with the data in ./holdfast-data
+	@$(BIN) serve
+
+test: test-deps build ## run every test on every engine, real browsers included
+	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 10m $(TESTFLAGS) ./...
+
+# What the tests start that is not ours: Debian's package, and a file that shows
+# that it is there.
+DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr
+
+test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not)
+	@missing=; \
+	for dep in $(DEPS); do ls $${dep#*:} >/dev/null 2>&1 || missing="$$missing $${dep%%:*}"; done; \
+	if [ -z "$$missing" ] || [ -n "$(SKIP_DEPS)" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null && exit 0; \
+	fi; \
+	echo "test-deps: some tests will be skipped; to run them install$$missing"
+
+test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
+	$(GO) test -count=1 -v -timeout 5m $(TESTFLAGS) ./test/firefox/...
+
+lint: bin/golangci-lint-$(LINTER) ## gofmt, go vet, golangci-lint
+	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	bin/golangci-lint-$(LINTER) run
+
+bin/golangci-lint-$(LINTER):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
+	mv bin/golangci-lint $@
+
+fuzz: ## run every fuzz target for FUZZTIME each (30s)
+	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/\/[^/]*:func / /' | sort | while read -r dir target; do \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null || exit 1; \
+	done
+
+check: lint test ## all that must pass before a change lands
+
+bench: ## run the benchmarks
+	$(WITHSERVERS) $(GO) test -run '^$$' -bench . -benchmem $(TESTFLAGS) ./...
+
+# The packages whose tests draw random steps against a model.
+MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')
+
+soak: build ## the long run: models with 50 times the steps, every test 5 times, fuzzing for 10 minutes each
+	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 4h -rapid.checks=5000 $(MODELS)
+	$(WITHSERVERS) $(GO) test $(RACE) -count=5 -timeout 2h ./...
+	$(MAKE) fuzz FUZZTIME=10m
+
+clean: ## remove what was built; holdfast-data stays
+	rm -rf bin
+	$(GO) clean -testcache -fuzzcache
