@@ -18,6 +18,7 @@ type Rows struct {
 	cancel context.CancelFunc
 	ahead  bool // the first row has been asked for and not been handed out
 	ended  bool
+	closed bool
 }
 
 // Stream runs a statement whose answer may be larger than what should be in
@@ -47,9 +48,9 @@ func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error
 	r := &Rows{conn: conn, cancel: cancel}
 	if r.rows, err = conn.Query(ctx, s.SQL, args...); err == nil {
 		r.ahead = r.rows.Next()
-		r.ended = !r.ahead
 		err = r.rows.Err()
 	}
+	r.ended = !r.ahead
 	inTime := timeout.Stop()
 	if err == nil && inTime {
 		return r, nil
@@ -78,18 +79,26 @@ func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 // Err says why Next has returned false; nil at the end of the rows.
 func (r *Rows) Err() error { return classify(r.rows.Err()) }
 
-// Close gives the connection back. Rows that nobody has read are not fetched:
-// the server is told to stop.
+// Close gives the connection back; a second call does nothing. Rows that
+// nobody has read are not fetched: the server is told to stop, and the
+// connection comes back when it has, which nobody waits for but DB.Close.
 func (r *Rows) Close() {
-	if !r.ended {
-		r.cancel()
+	if r.closed {
+		return
 	}
+	r.closed = true
+	if r.ended {
+		r.release()
+		return
+	}
+	r.cancel()
+	go r.release()
+}
+
+func (r *Rows) release() {
 	if r.rows != nil {
 		r.rows.Close()
 	}
 	r.cancel()
-	if r.conn != nil {
-		r.conn.Release()
-		r.conn = nil
-	}
+	r.conn.Release()
 }

@@ -1,0 +1,179 @@
+-- Batches: records that are staged and become visible together.
+
+-- sync_staged_v1 is what staging the records would add to a batch's totals.
+CREATE FUNCTION sync_staged_v1(
+	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_ids TEXT[], p_sizes BIGINT[],
+	OUT o_count BIGINT, OUT o_bytes BIGINT
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	SELECT count(*) FILTER (WHERE s.batch_bso_id IS NULL),
+			coalesce(sum(u.size - coalesce(octet_length(s.payload), 0)), 0)
+		INTO o_count, o_bytes
+		FROM unnest(p_ids, p_sizes) AS u (id, size)
+		LEFT JOIN batch_bsos s ON s.user_id = p_user AND s.collection_id = p_coll AND s.batch_id = p_batch
+			AND s.batch_bso_id = u.id;
+END $$;
+
+-- sync_stage_v1 is syncstorage.Stage: what the later request sets wins, the
+-- rest stays.
+CREATE FUNCTION sync_stage_v1(
+	p_user BIGINT, p_coll INTEGER, p_batch TEXT,
+	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[]
+) RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	INSERT INTO batch_bsos AS s (user_id, collection_id, batch_id, batch_bso_id, sortindex, payload, ttl)
+		SELECT p_user, p_coll, p_batch, u.id, u.sortindex, u.payload, u.ttl
+			FROM unnest(p_ids, p_sortindexes, p_payloads, p_ttls) AS u (id, sortindex, payload, ttl)
+		ON CONFLICT (user_id, collection_id, batch_id, batch_bso_id) DO UPDATE
+		SET sortindex = coalesce(EXCLUDED.sortindex, s.sortindex),
+			payload = coalesce(EXCLUDED.payload, s.payload),
+			ttl = coalesce(EXCLUDED.ttl, s.ttl);
+END $$;
+
+-- sync_pending_v1 is by how much the user's live bytes would change if the
+-- batch were committed at the stamp.
+CREATE FUNCTION sync_pending_v1(p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_stamp TIMESTAMP)
+RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_bytes BIGINT;
+BEGIN
+	SELECT coalesce(sum(
+			CASE WHEN s.ttl = 0 THEN 0 ELSE coalesce(octet_length(s.payload), octet_length(b.payload), 0) END
+			- coalesce(octet_length(b.payload), 0)), 0)
+		INTO v_bytes
+		FROM batch_bsos s
+		LEFT JOIN bsos b ON b.user_id = p_user AND b.collection_id = p_coll AND b.bso_id = s.batch_bso_id
+			AND (b.expiry IS NULL OR b.expiry > p_stamp)
+		WHERE s.user_id = p_user AND s.collection_id = p_coll AND s.batch_id = p_batch;
+	RETURN v_bytes;
+END $$;
+
+CREATE FUNCTION sync_append_v1(
+	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_create BOOLEAN, p_expiry TIMESTAMP,
+	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
+	p_max_records BIGINT, p_max_bytes BIGINT,
+	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
+	p_limit BIGINT, p_enforce BOOLEAN
+) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
+	v_count  BIGINT := 0; -- what is staged
+	v_bytes  BIGINT := 0;
+	v_more   RECORD;      -- what the request adds to it
+	v_before BIGINT;
+	v_used   BIGINT := 0;
+BEGIN
+	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0];
+	END IF;
+	IF NOT p_create THEN
+		SELECT count, total_bytes INTO v_count, v_bytes FROM batches
+			WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND expiry > p_now;
+		IF NOT FOUND THEN
+			RETURN ARRAY[3, 0, 0, 0];
+		END IF;
+	END IF;
+	v_more := sync_staged_v1(p_user, p_coll, p_batch, p_ids, p_sizes);
+	IF v_count + v_more.o_count > p_max_records OR v_bytes + v_more.o_bytes > p_max_bytes THEN
+		RETURN ARRAY[4, 0, 0, 0];
+	END IF;
+	IF p_limit > 0 AND s.bytes + v_bytes + v_more.o_bytes > p_limit THEN
+		v_before := sync_bytes_v1(p_user, p_now, p_coll, s.stamp) + sync_pending_v1(p_user, p_coll, p_batch, s.stamp);
+	END IF;
+
+	IF p_create THEN
+		-- The batch needs its collection as its parent; until a write has
+		-- given that a stamp, nobody sees it.
+		IF NOT s.here THEN
+			INSERT INTO user_collections (user_id, collection_id, modified) VALUES (p_user, p_coll, 'epoch');
+		END IF;
+		INSERT INTO batches (user_id, collection_id, batch_id, expiry, count, total_bytes)
+			VALUES (p_user, p_coll, p_batch, p_expiry, v_more.o_count, v_more.o_bytes);
+	ELSE
+		UPDATE batches SET count = v_count + v_more.o_count, total_bytes = v_bytes + v_more.o_bytes
+			WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch;
+	END IF;
+	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
+
+	-- What the staged records will replace is looked up only where it decides:
+	-- that goes through the whole batch.
+	IF v_before IS NOT NULL THEN
+		v_used := sync_quota_v1(p_limit, p_enforce, v_before,
+			sync_bytes_v1(p_user, p_now, p_coll, s.stamp) + sync_pending_v1(p_user, p_coll, p_batch, s.stamp));
+	ELSIF p_limit > 0 THEN
+		v_used := sync_bytes_v1(p_user, p_now, p_coll, s.stamp) + v_bytes + v_more.o_bytes;
+	END IF;
+	RETURN ARRAY[0, sync_ms_v1(s.modified), sync_ms_v1(s.modified), v_used];
+END $$;
+
+-- The records of the last request are staged like the others; then all are
+-- merged at once.
+CREATE FUNCTION sync_commit_v1(
+	p_user BIGINT, p_coll INTEGER, p_batch TEXT,
+	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
+	p_max_records BIGINT, p_max_bytes BIGINT,
+	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
+	p_limit BIGINT, p_enforce BOOLEAN
+) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
+	v_count  BIGINT; -- what is staged
+	v_bytes  BIGINT;
+	v_more   RECORD; -- what the request adds to it
+	v_there  BIGINT; -- records that were in the collection
+	v_old    BIGINT; -- bytes of them
+	v_new    BIGINT; -- bytes that take their place
+	v_before BIGINT;
+	v_used   BIGINT := 0;
+BEGIN
+	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0];
+	END IF;
+	SELECT count, total_bytes INTO v_count, v_bytes FROM batches
+		WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND expiry > p_now;
+	IF NOT FOUND THEN
+		RETURN ARRAY[3, 0, 0, 0];
+	END IF;
+	v_more := sync_staged_v1(p_user, p_coll, p_batch, p_ids, p_sizes);
+	v_count := v_count + v_more.o_count;
+	IF v_count > p_max_records OR v_bytes + v_more.o_bytes > p_max_bytes THEN
+		RETURN ARRAY[4, 0, 0, 0];
+	END IF;
+	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
+
+	SELECT count(b.bso_id), coalesce(sum(octet_length(b.payload)), 0),
+			coalesce(sum(coalesce(octet_length(u.payload), CASE WHEN b.expiry IS NULL OR b.expiry > s.stamp THEN octet_length(b.payload) END)), 0)
+		INTO v_there, v_old, v_new
+		FROM batch_bsos u
+		LEFT JOIN bsos b ON b.user_id = p_user AND b.collection_id = p_coll AND b.bso_id = u.batch_bso_id
+		WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch;
+	IF p_limit > 0 AND s.bytes + v_new > p_limit THEN
+		v_before := sync_bytes_v1(p_user, p_now, NULL, NULL);
+	END IF;
+
+	PERFORM sync_count_v1(p_user, p_coll, s.stamp, v_count - v_there, v_new - v_old);
+	INSERT INTO bsos AS b (user_id, collection_id, bso_id, sortindex, payload, modified, expiry)
+		SELECT p_user, p_coll, u.batch_bso_id, coalesce(u.sortindex, o.sortindex), coalesce(u.payload, o.payload, ''),
+				s.stamp, coalesce(sync_expiry_v1(s.stamp, u.ttl), o.expiry)
+			FROM batch_bsos u
+			LEFT JOIN bsos o ON o.user_id = p_user AND o.collection_id = p_coll AND o.bso_id = u.batch_bso_id
+				AND (o.expiry IS NULL OR o.expiry > s.stamp)
+			WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch
+		ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE
+		SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;
+	DELETE FROM batches WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch;
+
+	IF p_limit > 0 THEN
+		v_used := sync_quota_v1(p_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, NULL, NULL));
+	END IF;
+	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), v_used];
+END $$;
+
+-- citus
+
+SELECT create_distributed_function(
+	'sync_append_v1(bigint, integer, text, boolean, timestamp, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, boolean)',
+	'p_user', colocate_with => 'user_collections');
+SELECT create_distributed_function(
+	'sync_commit_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, boolean)',
+	'p_user', colocate_with => 'user_collections');

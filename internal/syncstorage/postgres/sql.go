@@ -1,0 +1,147 @@
+package postgres
+
+import (
+	"holdfast/internal/db/pgdb"
+	ss "holdfast/internal/syncstorage"
+)
+
+var sqlPing = pgdb.Statement{Name: "sync.ping", SQL: `SELECT 1`}
+
+// Names of collections.
+var (
+	sqlCollectionID = pgdb.Statement{Name: "sync.collection_id", SQL: `
+		SELECT collection_id FROM collections WHERE name = $1::text`}
+	sqlName = pgdb.Statement{Name: "sync.collection_name", SQL: `
+		SELECT sync_name_v1($1::bigint, $2::text, $3::bigint)`}
+)
+
+// Writes. Citus sends a function to the user's node only when it stands alone
+// in a SELECT, which is why none is in a FROM.
+var (
+	sqlPut = pgdb.Statement{Name: "sync.put", SQL: `
+		SELECT sync_put_v1($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
+			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::boolean)`}
+	sqlPost = pgdb.Statement{Name: "sync.post", SQL: `
+		SELECT sync_post_v1($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
+			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::boolean)`}
+	sqlAppend = pgdb.Statement{Name: "sync.append", SQL: `
+		SELECT sync_append_v1($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
+			$6::text[], $7::bigint[], $8::bytea[], $9::bigint[], $10::bigint[], $11::bigint, $12::bigint,
+			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::boolean)`}
+	sqlCommit = pgdb.Statement{Name: "sync.commit", SQL: `
+		SELECT sync_commit_v1($1::bigint, $2::integer, $3::text,
+			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint, $10::bigint,
+			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::boolean)`}
+	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", SQL: `
+		SELECT sync_delete_bso_v1($1::bigint, $2::integer, $3::text, $4::timestamp, $5::timestamp, $6::timestamp, $7::bigint)`}
+	sqlDeleteBSOs = pgdb.Statement{Name: "sync.delete_bsos", SQL: `
+		SELECT sync_delete_bsos_v1($1::bigint, $2::integer, $3::text[], $4::timestamp, $5::timestamp, $6::timestamp, $7::bigint)`}
+	sqlDeleteCollection = pgdb.Statement{Name: "sync.delete_collection", SQL: `
+		SELECT sync_delete_collection_v1($1::bigint, $2::integer, $3::timestamp, $4::timestamp, $5::timestamp, $6::bigint)`}
+	sqlDeleteAll = pgdb.Statement{Name: "sync.delete_all", SQL: `
+		SELECT sync_delete_all_v1($1::bigint, $2::timestamp, $3::timestamp)`}
+)
+
+// The sweep. The users whose records expired first come first.
+var (
+	sqlDue = pgdb.Statement{Name: "sync.sweep_due", SQL: `
+		SELECT DISTINCT user_id FROM (
+			(SELECT user_id FROM bsos WHERE expiry <= $1::timestamp ORDER BY expiry LIMIT $2::bigint)
+			UNION ALL
+			(SELECT user_id FROM batches WHERE expiry <= $1::timestamp ORDER BY expiry LIMIT $2::bigint)
+		) due`}
+	sqlSweep = pgdb.Statement{Name: "sync.sweep", SQL: `
+		SELECT sync_sweep_v1($1::bigint, $2::timestamp, $3::bigint)`}
+)
+
+// Reads. A collection whose stamp is the epoch does not exist yet; expiry is
+// judged by syncstorage.Horizon, which is the greatest() in each.
+var (
+	sqlCollections = pgdb.Statement{Name: "sync.collections", SQL: `
+		SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
+		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`}
+	sqlUsage = pgdb.Statement{Name: "sync.usage", SQL: `
+		SELECT n.name, c.modified, c.count - coalesce(e.count, 0), c.total_bytes - coalesce(e.bytes, 0)
+		FROM user_collections c
+		LEFT JOIN collections n ON n.collection_id = c.collection_id
+		LEFT JOIN (
+			SELECT b.collection_id, count(*) AS count, sum(octet_length(b.payload))::bigint AS bytes
+			FROM bsos b JOIN user_collections o ON o.user_id = b.user_id AND o.collection_id = b.collection_id
+			WHERE b.user_id = $1::bigint AND o.user_id = $1::bigint
+				AND b.expiry <= greatest($2::timestamp, (SELECT max(modified) FROM user_collections WHERE user_id = $1::bigint))
+				AND b.expiry <= greatest($2::timestamp, o.modified)
+			GROUP BY b.collection_id
+		) e ON e.collection_id = c.collection_id
+		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`}
+	sqlGet = pgdb.Statement{Name: "sync.get", SQL: `
+		SELECT b.sortindex, b.payload, b.modified, b.expiry
+		FROM bsos b JOIN user_collections c ON c.user_id = b.user_id AND c.collection_id = b.collection_id
+		WHERE b.user_id = $1::bigint AND b.collection_id = $2::integer AND b.bso_id = $3::text
+			AND c.user_id = $1::bigint AND c.collection_id = $2::integer
+			AND (b.expiry IS NULL OR b.expiry > greatest($4::timestamp, c.modified))`}
+)
+
+// listing is the statement of a query: the collection with each of the page's
+// records beside it, so that stamp and records are of one snapshot without a
+// transaction around them. Its one row of user_collections drives the join, so
+// the records come in the order of the inner SELECT. A bound that the query
+// does not have is infinite.
+//
+// A page is one record longer than asked for, which tells whether there is
+// another. How many there are and which is the last is found beforehand only
+// when the collection is large and the page will not be gathered in memory.
+func listing(sort ss.Sort, byID bool) pgdb.Statement {
+	order := listOrders[sort]
+	where := `
+			FROM bsos
+			WHERE user_id = $1::bigint AND collection_id = $2::integer AND (expiry IS NULL OR expiry > greatest($3::timestamp, c.modified))
+				AND c.modified > $6::timestamp AND c.modified <= $7::timestamp
+				AND modified > $8::timestamp AND modified < $9::timestamp
+				AND ` + order.after
+	if byID {
+		where += `
+				AND bso_id = ANY ($14::text[])`
+	}
+	page := `
+			ORDER BY ` + order.by + `
+			LIMIT $12::bigint + 1 OFFSET $13::bigint`
+	return pgdb.Statement{Name: "sync.list", SQL: `
+		SELECT c.modified, c.large, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
+		FROM (
+			SELECT modified, total_bytes > $5::bigint AS large FROM user_collections
+			WHERE user_id = $1::bigint AND collection_id = $2::integer AND modified > 'epoch'
+		) c
+		LEFT JOIN LATERAL (
+			SELECT count(*) AS records, max(bso_id) FILTER (WHERE last) AS bso_id,
+				max(sortindex) FILTER (WHERE last) AS sortindex, max(modified) FILTER (WHERE last) AS modified
+			FROM (SELECT bso_id, sortindex, modified, row_number() OVER (ORDER BY ` + order.by + `) = $12::bigint + $13::bigint AS last` + where + `
+				AND c.large` + page + `) AS p
+		) l ON true
+		LEFT JOIN LATERAL (
+			SELECT bso_id, sortindex, modified, CASE WHEN $4::boolean THEN payload END AS payload` + where + page + `
+		) b ON true`}
+}
+
+// listOrders are the orders of a listing and what lies behind an offset in
+// them. A record without a sortindex stands behind all that have one.
+var listOrders = [...]struct{ by, after string }{
+	ss.Newest: {
+		by:    `modified DESC, bso_id DESC`,
+		after: `(modified, bso_id) < ($10::timestamp, $11::text)`,
+	},
+	ss.Oldest: {
+		by:    `modified, bso_id`,
+		after: `(modified, bso_id) > ($10::timestamp, $11::text)`,
+	},
+	ss.ByIndex: {
+		by:    `coalesce(sortindex, -10000000000) DESC, bso_id DESC`,
+		after: `(coalesce(sortindex, -10000000000), bso_id) < ($10::bigint, $11::text)`,
+	},
+}
+
+// lists are the statements of listings, by order and by whether ids are named.
+var lists = [...][2]pgdb.Statement{
+	ss.Newest:  {listing(ss.Newest, false), listing(ss.Newest, true)},
+	ss.Oldest:  {listing(ss.Oldest, false), listing(ss.Oldest, true)},
+	ss.ByIndex: {listing(ss.ByIndex, false), listing(ss.ByIndex, true)},
+}

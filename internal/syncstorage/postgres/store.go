@@ -1,0 +1,138 @@
+// Package postgres keeps Firefox Sync storage in PostgreSQL, on one server or
+// distributed over many by Citus.
+//
+// A write is one call of a PL/pgSQL function of the migrations, which locks
+// the user, decides by the rules of package syncstorage, restated there, and
+// writes: one round trip, one transaction. A read is one statement, and so one
+// snapshot. Users are keyed by Owner.UID, which is the distribution column on
+// Citus and stands in every statement but those that find what the sweep has
+// to do.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the schema changes of this backend.
+func Migrations() (migrate.Set, error) {
+	return migrate.Load("syncstorage", migrations, "migrations")
+}
+
+// Store implements syncstorage.Store.
+type Store struct {
+	db       *pgdb.DB
+	names    sync.Map // collection name (string) to id (int32); ids never change
+	migrated atomic.Bool
+}
+
+var _ ss.Store = (*Store)(nil)
+
+// New returns a store on a database that Migrations have been applied to, or
+// will be before the first use.
+func New(db *pgdb.DB) *Store { return &Store{db: db} }
+
+// Ping implements syncstorage.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.migrated.Load() {
+		_, err := s.db.Exec(ctx, sqlPing)
+		return err
+	}
+	set, err := Migrations()
+	if err != nil {
+		return err
+	}
+	pending, err := s.db.Pending(ctx, set)
+	if err != nil {
+		return err
+	}
+	if len(pending) > 0 {
+		return fault.Newf(fault.Unavailable, "the sync database needs %d migrations: run holdfast migrate", len(pending))
+	}
+	s.migrated.Store(true)
+	return nil
+}
+
+// unknown is the id of a collection whose name the server does not know; no
+// row has it.
+const unknown int32 = -1
+
+// lookup is the id of a collection's name, or unknown.
+func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
+	if id, ok := s.names.Load(name); ok {
+		return id.(int32), nil
+	}
+	var id int32
+	found, err := s.db.One(ctx, sqlCollectionID, []any{name}, &id)
+	if err != nil || !found {
+		return unknown, err
+	}
+	s.names.Store(name, id)
+	return id, nil
+}
+
+// resolve is the id of a collection's name, which is made when the server does
+// not know it. That stays, whatever becomes of the write.
+func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, error) {
+	id, err := s.lookup(ctx, w.Collection)
+	if err != nil || id != unknown {
+		return id, err
+	}
+	if _, err := s.db.One(ctx, sqlName, []any{o.UID, w.Collection, int64(w.MaxNames)}, &id); err != nil {
+		return unknown, err
+	}
+	if id == 0 {
+		return unknown, ss.ErrTooManyNames
+	}
+	s.names.Store(w.Collection, id)
+	return id, nil
+}
+
+// moment is a timestamp as the driver sends it.
+func moment(t ss.Timestamp) pgtype.Timestamp {
+	return pgtype.Timestamp{Time: t.Time(), Valid: true}
+}
+
+// maybe is a timestamp that is NULL when it is not set.
+func maybe(t ss.Optional[ss.Timestamp]) pgtype.Timestamp {
+	if !t.Set {
+		return pgtype.Timestamp{}
+	}
+	return moment(t.Value)
+}
+
+// stamp is a moment of the database, which is NULL for "never".
+func stamp(t pgtype.Timestamp) ss.Timestamp {
+	if !t.Valid {
+		return 0
+	}
+	return ss.Timestamp(t.Time.UnixMilli())
+}
+
+// number is an integer that is NULL when it is not set.
+func number(n ss.Optional[int64]) *int64 {
+	if !n.Set {
+		return nil
+	}
+	return &n.Value
+}
+
+// payload is NULL when it is not set; an empty payload is not NULL.
+func payload(p ss.Optional[[]byte]) []byte {
+	if p.Set && p.Value == nil {
+		return []byte{}
+	}
+	return p.Value
+}

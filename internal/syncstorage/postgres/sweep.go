@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"context"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+// Sweep implements syncstorage.Store. Every user is a transaction of its own,
+// under the user's lock, so a sweep stands in nobody's way for long and never
+// holds two locks.
+func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept int, err error) {
+	var (
+		users []int64
+		user  int64
+	)
+	err = s.db.Each(ctx, sqlDue, []any{moment(now), limit}, func() { users = users[:0] }, func() error {
+		users = append(users, user)
+		return nil
+	}, &user)
+	if err != nil {
+		return 0, err
+	}
+	for _, user := range users {
+		if swept >= limit {
+			break
+		}
+		var n int
+		if _, err := s.db.One(ctx, sqlSweep, []any{user, moment(now), int64(limit - swept)}, &n); err != nil {
+			return swept, err
+		}
+		swept += n
+	}
+	return swept, nil
+}
