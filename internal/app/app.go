@@ -59,6 +59,7 @@ type App struct {
 	accounts *tokenserver.Service // nil when the room is off
 
 	databases []*database
+	closers   []func() // of what holds connections besides the databases
 	checks    []readiness
 	jobs      []sweep.Job
 }
@@ -148,11 +149,14 @@ func fill[T ~string](setting *T, generated string) {
 
 // Close closes the databases.
 func (a *App) Close() error {
+	for _, c := range a.closers {
+		c()
+	}
 	var errs []error
 	for _, d := range a.databases {
 		errs = append(errs, d.close())
 	}
-	a.databases = nil
+	a.databases, a.closers = nil, nil
 	return errors.Join(errs...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +84,9 @@ func Aliases() []conf.Alias {
 		none("SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", "there are no worker threads to size"),
 		none("SYNC_STATSD_HOST", "metrics are scraped from the admin listener"),
 		none("SYNC_STATSD_PORT", "metrics are scraped from the admin listener"),
+		none("SYNC_SYNCSTORAGE__DATABASE_POOL_SWEEPER_TASK_INTERVAL", "idle connections are closed without it"),
+		none("SYNC_SYNCSTORAGE__DATABASE_SPANNER_ROUTE_TO_LEADER", "this release does not run on Spanner"),
+		none("SYNC_SYNCSTORAGE__SPANNER_EMULATOR_HOST", "this release does not run on Spanner"),
 		{Env: "SYNC_SYNCSTORAGE__LIMITS__*", Path: "syncstorage.limits.*"},
 		{Env: "SYNC_SYNCSTORAGE__*", Path: "syncstorage.*"},
 		{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
@@ -157,7 +161,8 @@ func (s *Server) check() (errs []error) {
 		if addr == "" && key == "admin_listen" {
 			continue
 		}
-		if _, err := net.ResolveTCPAddr("tcp", addr); err != nil {
+		_, port, err := net.SplitHostPort(addr)
+		if _, noPort := strconv.ParseUint(port, 10, 16); err != nil || noPort != nil {
 			wrong(key, "is no address of the form host:port")
 		}
 	}

@@ -3,14 +3,15 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/fault"
 	"holdfast/internal/sweep"
+	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/fxa"
+	"holdfast/internal/tokenserver/nodeclient"
 	tokensqlite "holdfast/internal/tokenserver/sqlite"
 	"holdfast/internal/web"
 )
@@ -33,10 +34,12 @@ func (a *App) openTokens(ctx context.Context, create bool) error {
 		return err
 	}
 	events := a.metrics.Counter("holdfast_tokenserver_account_events_total", "Events that the accounts server has reported.", "event")
+	nodes := nodeclient.New(minter{a.keyring}, a.now)
+	a.closers = append(a.closers, nodes.Close)
 	o := tokenserver.Options{
 		Config: cfg, Store: store, Verifier: verifier, Minter: minter{a.keyring}, Clock: a.now,
 		PublicURL:  a.publicURL(),
-		Remote:     remotePurger{a, &http.Client{Timeout: purgeTimeout}},
+		Remote:     nodes,
 		CountEvent: func(k tokenserver.EventKind) { events.WithLabelValues(k.String()).Inc() },
 	}
 	if a.storage != nil {
@@ -112,6 +115,13 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 
 // tokenOrigin tells in a token who made it.
 const tokenOrigin = "holdfast"
+
+// localPurger deletes on this server's own storage.
+type localPurger struct{ a *App }
+
+func (p localPurger) Purge(ctx context.Context, u tokenserver.DueUser) error {
+	return p.a.storage.DeleteAll(ctx, p.a.Owner(&u.User), syncstorage.Precondition{})
+}
 
 // TokenRequest is what `holdfast sync token` asks for.
 type TokenRequest struct {

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"holdfast/internal/fault"
+)
+
+func openApp(t *testing.T, environ ...string) *App {
+	t.Helper()
+	cfg, _, err := Load("", environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Options{Config: cfg, Data: t.TempDir(), Version: Version{Version: "test"}, LogTo: io.Discard, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	a := openApp(t, "HOLDFAST_SERVER__ADMIN_LISTEN=admin.lan:8001")
+	var draining atomic.Bool
+	h := a.adminHandler(&draining)
+	token := "Bearer " + a.Config().Server.AdminToken.Reveal()
+	for _, tc := range []struct {
+		name, path, host, auth string
+		status                 int
+		says                   string
+	}{
+		{"alive", "/livez", "127.0.0.1:8001", "", 200, "ok"},
+		{"ready", "/readyz", "127.0.0.1:8001", "", 200, "ok"},
+		{"metrics", "/metrics", "[::1]:8001", "", 200, `holdfast_build_info{commit="",version="test"} 1`},
+		{"its own name", "/livez", "admin.lan:8001", "", 200, "ok"},
+		{"a name that somebody made point here", "/livez", "evil.example", "", 421, ""},
+		{"no token", "/version", "localhost:8001", "", 401, "token"},
+		{"wrong token", "/version", "localhost:8001", token + "x", 401, "token"},
+		{"token", "/version", "localhost:8001", token, 200, `"version":"test"`},
+		{"profiles need it too", "/debug/pprof/", "localhost", "", 401, ""},
+		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
+		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tc.path, nil)
+		r.Host = tc.host
+		if tc.auth != "" {
+			r.Header.Set("Authorization", tc.auth)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.says) {
+			t.Errorf("%s: %d %q", tc.name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestReadyz(t *testing.T) {
+	t.Parallel()
+	a := openApp(t)
+	var draining atomic.Bool
+	ask := func() (int, string) {
+		w := httptest.NewRecorder()
+		a.adminHandler(&draining).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/readyz", nil))
+		return w.Code, w.Body.String()
+	}
+	if status, _ := ask(); status != 200 {
+		t.Errorf("ready: %d", status)
+	}
+	away := fault.New(fault.Unavailable, "the database is away")
+	a.checks = append(a.checks, readiness{"guest", func(context.Context) error { return away }})
+	if status, body := ask(); status != 503 || !strings.Contains(body, "guest: the database is away") {
+		t.Errorf("a room away: %d %q", status, body)
+	}
+	draining.Store(true)
+	if status, body := ask(); status != 503 || !strings.Contains(body, "shutting down") {
+		t.Errorf("draining: %d %q", status, body)
+	}
+}

@@ -1,0 +1,166 @@
+package app
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/conf"
+)
+
+// The names that operators of the reference server have in their files.
+func TestReferenceServersNames(t *testing.T) {
+	t.Parallel()
+	cfg, report, err := Load("", []string{
+		"SYNC_MASTER_SECRET=secret0",
+		"SYNC_HOST=0.0.0.0",
+		"SYNC_PORT=5000",
+		"SYNC_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync",
+		"SYNC_SYNCSTORAGE__DATABASE_POOL_MAX_SIZE=42",
+		"SYNC_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=7",
+		"SYNC_SYNCSTORAGE__DATABASE_POOL_CONNECTION_LIFESPAN=3600",
+		"SYNC_SYNCSTORAGE__DATABASE_POOL_CONNECTION_MAX_IDLE=60",
+		"SYNC_SYNCSTORAGE__DATABASE_POOL_SWEEPER_TASK_INTERVAL=30",
+		"SYNC_SYNCSTORAGE__ENABLE_QUOTA=1",
+		"SYNC_SYNCSTORAGE__ENFORCE_QUOTA=true",
+		"SYNC_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=1664",
+		"SYNC_SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT=1000000",
+		"SYNC_TOKENSERVER__DATABASE_URL=postgres://sync@db/token",
+		"SYNC_TOKENSERVER__ENABLED=true",
+		"SYNC_TOKENSERVER__RUN_MIGRATIONS=true",
+		"SYNC_TOKENSERVER__FXA_EMAIL_DOMAIN=api.accounts.example",
+		"SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=https://oauth.example",
+		"SYNC_TOKENSERVER__FXA_METRICS_HASH_SECRET=hash",
+		"SYNC_TOKENSERVER__INIT_NODE_URL=https://sync.example",
+		"SYNC_TOKENSERVER__INIT_NODE_CAPACITY=10",
+		"SYNC_TOKENSERVER__NODE_TYPE=postgres",
+		"SYNC_TOKENSERVER__ALLOW_NEW_USERS=false",
+		"SYNC_TOKENSERVER__TOKEN_DURATION=600",
+		"SYNC_HUMAN_LOGS=1",
+		"SYNC_SOMETHING_ELSE=1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, k := cfg.Syncstorage, cfg.Tokenserver
+	for name, ok := range map[string]bool{
+		"master secret": cfg.Server.MasterSecret.Reveal() == "secret0",
+		"listen":        cfg.Server.Listen == "0.0.0.0:5000",
+		"storage url":   s.DatabaseURL == "postgres://sync@db/sync",
+		"pool":          s.PoolMaxSize == 42 && s.PoolConnectionTimeout == 7*time.Second && s.PoolLifespan == time.Hour && s.PoolMaxIdle == time.Minute,
+		"quota":         s.EnableQuota && s.EnforceQuota && s.Limits.MaxQuotaLimit == 1000000,
+		"total records": s.Limits.MaxTotalRecords == 1664,
+		"token url":     k.DatabaseURL == "postgres://sync@db/token" && k.RunMigrations,
+		"accounts":      k.FxAEmailDomain == "api.accounts.example" && k.FxAOAuthServerURL == "https://oauth.example" && k.FxAMetricsHashSecret == "hash",
+		"node":          k.InitNodeURL == "https://sync.example" && k.InitNodeCapacity == 10 && k.NodeType == "postgres",
+		"users":         !k.AllowNewUsers && k.TokenDuration == 10*time.Minute,
+	} {
+		if !ok {
+			t.Errorf("%s is not taken over", name)
+		}
+	}
+	if len(report.Warnings) != 1 || report.Warnings[0].Where != "SYNC_SOMETHING_ELSE" {
+		t.Errorf("warnings %v", report.Warnings)
+	}
+	if len(report.Notes) != 2 {
+		t.Errorf("notes %v", report.Notes)
+	}
+}
+
+func TestHoldfastNamesWin(t *testing.T) {
+	t.Parallel()
+	cfg, _, err := Load("", []string{"SYNC_PORT=5000", "HOLDFAST_SERVER__LISTEN=127.0.0.1:6000"})
+	if err != nil || cfg.Server.Listen != "127.0.0.1:6000" {
+		t.Errorf("listen %q, %v", cfg.Server.Listen, err)
+	}
+}
+
+// Everything that is wrong is said at once, with its place.
+func TestAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "holdfast.toml")
+	text := "[server]\nlisten = \"nowhere\"\npublic_url = \"sync.example.org\"\n[log]\nformat = \"xml\"\n[syncstorage.limits]\nmax_post_records = 1\n[tokenserver]\nallow_new_users = true\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Load(file, []string{"HOLDFAST_TOKENSERVER__NODE_CAPACITY_RELEASE_RATE=-1"})
+	var wrong *conf.Error
+	if !errors.As(err, &wrong) {
+		t.Fatal(err)
+	}
+	all := err.Error()
+	for _, p := range wrong.Problems {
+		all += "\n" + p.String()
+	}
+	for _, want := range []string{
+		file + ":2", "server.listen", file + ":3", "server.public_url", "log.format",
+		"syncstorage.limits.max_post_records", "HOLDFAST_TOKENSERVER__NODE_CAPACITY_RELEASE_RATE",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no word of %s in\n%s", want, all)
+		}
+	}
+}
+
+// A room that is off may be configured wrongly.
+func TestRoomThatIsOffIsNotChecked(t *testing.T) {
+	t.Parallel()
+	_, _, err := Load("", []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1"})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReferenceIsCurrent(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != Reference() {
+		t.Error("docs/configuration.md is not what the code says; run: make docs")
+	}
+}
+
+func TestParseTarget(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		url  string
+		want target
+		err  string
+	}{
+		{"", target{engine: engineSQLite, path: "data/room.db"}, ""},
+		{"sqlite:/var/lib/x.db", target{engine: engineSQLite, path: "/var/lib/x.db"}, ""},
+		{"sqlite:///var/lib/x%20y.db", target{engine: engineSQLite, path: "/var/lib/x y.db"}, ""},
+		{"sqlite:x.db", target{engine: engineSQLite, path: "x.db"}, ""},
+		{"postgres://u:secret@h/d", target{engine: enginePostgres, url: "postgres://u:secret@h/d"}, ""},
+		{"postgresql:///d?host=/run/postgresql", target{engine: enginePostgres, url: "postgresql:///d?host=/run/postgresql"}, ""},
+		{"sqlite:", target{}, "names no file"},
+		{"mysql://u:secret@h/d", target{}, "this release knows"},
+		{"secret", target{}, "is no URL"},
+	} {
+		got, err := parseTarget("room", tc.url, "data")
+		if tc.err == "" && (err != nil || got != tc.want) {
+			t.Errorf("%q: %+v, %v", tc.url, got, err)
+		}
+		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%q: %v", tc.url, err)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://u:secret@db.example:5432/sync?sslmode=require": "postgres://db.example:5432/sync",
+		"postgres:///sync?host=/run&password=secret":               "postgres:///sync",
+		"host=db password=secret":                                  "PostgreSQL",
+	} {
+		if got := redact(url); got != want {
+			t.Errorf("%q prints as %q", url, got)
+		}
+	}
+}
