@@ -7,11 +7,13 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/sqlite"
+	"holdfast/internal/syncstorage/storetest"
+	"holdfast/internal/testdb"
 )
 
-func open(t testing.TB) *sqlite.Store {
+func open(t testing.TB, fault func(string) error) *sqlite.Store {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(t.TempDir(), "syncstorage.db")})
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "syncstorage.db"), Fault: fault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +32,21 @@ func open(t testing.TB) *sqlite.Store {
 	return sqlite.New(db)
 }
 
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		return storetest.Harness{
+			Store:  open(t, nil),
+			Faulty: func(t testing.TB, fault func(string) error) syncstorage.Store { return open(t, fault) },
+		}
+	})
+}
+
 // TestStatements runs every kind of step once against the schema, so that a
 // statement that does not fit it is found here by its own name.
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := open(t, nil), t.Context()
 	o := syncstorage.Owner{UID: 1}
 	w := syncstorage.Write{Collection: "toys", Now: 1000, MaxNames: 10, Quota: syncstorage.Quota{Limit: 10, Enforce: true}}
 	limits := syncstorage.BatchLimits{Records: 10, Bytes: 100}
