@@ -73,9 +73,10 @@ type Listing struct {
 	Next     Offset    // where the next page starts; the zero Offset when there is none
 	More     bool      // there is a next page
 
-	// Items yields the records; only ID is set unless the query was Full. A
-	// record and its payload are valid until the next one is asked for. An
-	// error ends the sequence.
+	// Items yields the records without their expiry, which no answer shows,
+	// and unless the query was Full with nothing but ID to rely on. A record
+	// and its payload are valid until the next one is asked for. An error ends
+	// the sequence.
 	Items iter.Seq2[*BSO, error]
 
 	release func()
@@ -154,12 +155,23 @@ func ParseOffset(s string) (Offset, error) {
 		}
 		return Offset{Skip: int(n)}, nil
 	}
-	key, id64, found := strings.Cut(s[1:], "_")
-	id, err := base64.RawURLEncoding.Strict().DecodeString(id64)
-	if !found || err != nil || !ValidID(string(id)) {
+	o, ok := parseAfter(s)
+	// What was not handed out is refused also where it means the same: the
+	// decoders let signs, leading zeros and line breaks pass.
+	if !ok || o.Token() != s {
 		return Offset{}, bad
 	}
-	o := Offset{After: true, ID: string(id)}
+	return o, nil
+}
+
+func parseAfter(s string) (o Offset, ok bool) {
+	key, id64, _ := strings.Cut(s[1:], "_")
+	id, err := base64.RawURLEncoding.DecodeString(id64)
+	if err != nil || !ValidID(string(id)) {
+		return o, false
+	}
+	o = Offset{After: true, ID: string(id)}
+	n, err := strconv.ParseInt(key, 10, 64)
 	switch s[0] {
 	case 'n':
 		o.sort = Newest
@@ -168,24 +180,15 @@ func ParseOffset(s string) (Offset, error) {
 	case 'i':
 		o.sort = ByIndex
 		if key == "" {
-			return o, nil
+			return o, true
 		}
-	default:
-		return Offset{}, bad
-	}
-	n, err := strconv.ParseInt(key, 10, 64)
-	if err != nil {
-		return Offset{}, bad
-	}
-	if o.sort == ByIndex {
 		o.SortIndex = Some(n)
-		return o, nil
-	}
-	if n < 0 || n > int64(MaxTimestamp) {
-		return Offset{}, bad
+		return o, err == nil
+	default:
+		return o, false
 	}
 	o.Modified = Timestamp(n)
-	return o, nil
+	return o, err == nil && 0 <= o.Modified && o.Modified <= MaxTimestamp
 }
 
 // check refuses a token that was made for another order, or that lies outside

@@ -11,6 +11,10 @@ import "context"
 // A waiting writer waits and then succeeds; it never meets a conflict that the
 // protocol does not have.
 //
+// A write judges what it finds, expiry included, at its own stamp. One that
+// could be refused for several reasons is refused for the first of: too many
+// names, the precondition, the batch, its limits, the quota.
+//
 // Any method may fail with fault.Unavailable when the engine is away, its
 // connections are used up, or its disk is full; nothing of the step is then
 // done, except that a lost connection may leave the result of a write unknown.
@@ -101,6 +105,8 @@ type Written struct {
 	Previous Timestamp // the collection's stamp before it; 0 when it was not there
 
 	// Used is the user's live payload bytes after the write, what an append
-	// has staged included. It is computed when Write.Quota has a limit.
+	// has staged included. Writes that store compute it when Write.Quota has a
+	// limit. It may be too much, by what has expired and is not swept yet and
+	// by what staged records will replace, where that decides nothing.
 	Used int64
 }
