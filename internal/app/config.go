@@ -117,10 +117,16 @@ func withPort(current, port string) (string, error) {
 func Load(file string, environ []string) (*Config, conf.Report, error) {
 	c := DefaultConfig()
 	report, err := conf.Load(&c, conf.Options{File: file, Environ: environ, Aliases: Aliases(), Reserved: Reserved()})
-	if err != nil {
+	var problems []conf.Problem
+	var wrong *conf.Error
+	switch {
+	case errors.As(err, &wrong):
+		// A setting that could not be read has its default, so the rules below
+		// say nothing of it a second time.
+		problems = wrong.Problems
+	case err != nil:
 		return nil, report, err
 	}
-	var problems []conf.Problem
 	add := func(section string, errs []error) {
 		for _, err := range errs {
 			key, what, _ := strings.Cut(err.Error(), " ")

@@ -89,8 +89,16 @@ func (c *command) root() *cobra.Command {
 			"Firefox Sync: the records of browsers and the sign-in that leads to them.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			// cobra looks at these only after this function.
+			if err := cmd.ValidateRequiredFlags(); err != nil {
+				return err
+			}
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return err
+			}
 			c.running = true
+			return nil
 		},
 	}
 	flags := root.PersistentFlags()

@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// verb runs a command on the server's data and wants it to succeed.
+func (s *server) verb(args ...string) string {
+	s.t.Helper()
+	r := command(s.t, s.env, args...)
+	if r.status != 0 {
+		s.t.Fatalf("holdfast %s: status %d\n%s%s", strings.Join(args, " "), r.status, r.stdout, r.stderr)
+	}
+	return r.stdout
+}
+
+// An operator keeps strangers out and lets a friend in, while the server runs.
+func TestAllowAndDeny(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "SYNC_TOKENSERVER__ALLOW_NEW_USERS=false")
+	if _, a := fxa.signIn(t, s, "friend", 1); a.status != http.StatusForbidden || !strings.Contains(a.body, "new-users-disabled") {
+		t.Fatalf("a stranger: %d %s", a.status, a.body)
+	}
+	if out := s.verb("sync", "user", "list", "--refused"); !strings.Contains(out, "friend") {
+		t.Errorf("the refused account is not listed:\n%s", out)
+	}
+	s.verb("sync", "user", "allow", "friend", "--note", "from school")
+	c, a := fxa.signIn(t, s, "friend", 1)
+	if a.status != http.StatusOK {
+		t.Fatalf("an allowed friend: %d %s", a.status, a.body)
+	}
+	if c.Endpoint != s.url+"/1.5/1" {
+		t.Errorf("endpoint %s", c.Endpoint)
+	}
+	c.want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
+	if out := s.verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
+		t.Errorf("the list of access:\n%s", out)
+	}
+	if out := s.verb("sync", "user", "show", "friend"); !strings.Contains(out, "1 records, 5 bytes") {
+		t.Errorf("show:\n%s", out)
+	}
+	if out := s.verb("sync", "user", "list"); !strings.Contains(out, "friend") {
+		t.Errorf("list:\n%s", out)
+	}
+
+	s.verb("sync", "user", "deny", "friend")
+	if _, a := fxa.signIn(t, s, "friend", 1); a.status != http.StatusForbidden {
+		t.Errorf("a denied friend: %d %s", a.status, a.body)
+	}
+	s.verb("sync", "user", "allow", "friend")
+	s.verb("sync", "user", "delete", "friend", "--yes")
+	c2, a := fxa.signIn(t, s, "friend", 1)
+	if a.status != http.StatusOK || c2.UID == c.UID {
+		t.Errorf("after the deletion: %d, uid %d again", a.status, c2.UID)
+	}
+	if got := c.want(t, http.StatusOK, "GET", "/info/collections", ""); got.body != "{}" {
+		t.Errorf("the deleted user still has %s", got.body)
+	}
+	if r := command(t, s.env, "sync", "user", "delete", "nobody", "--yes"); r.status != 1 || !strings.Contains(r.stderr, "no storage here") {
+		t.Errorf("deleting nobody: %d %s", r.status, r.stderr)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	if _, a := fxa.signIn(t, s, "first", 1); a.status != http.StatusOK {
+		t.Fatalf("sign in: %d %s", a.status, a.body)
+	}
+	s.verb("sync", "node", "drain", "self")
+	if _, a := fxa.signIn(t, s, "second", 1); a.status != http.StatusServiceUnavailable {
+		t.Errorf("with every node drained: %d %s", a.status, a.body)
+	}
+	if _, a := fxa.signIn(t, s, "first", 1); a.status != http.StatusOK {
+		t.Errorf("who has a place keeps it: %d %s", a.status, a.body)
+	}
+	s.verb("sync", "node", "add", "https://two.example.org/", "--capacity", "5")
+	if out := s.verb("sync", "node", "list"); !strings.Contains(out, "https://two.example.org ") {
+		t.Errorf("nodes:\n%s", out)
+	}
+	if c, a := fxa.signIn(t, s, "second", 1); !strings.HasPrefix(c.Endpoint, "https://two.example.org/1.5/") {
+		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.body)
+	}
+	if r := command(t, s.env, "sync", "node", "add", "two.example.org"); r.status != 1 {
+		t.Errorf("a node that is no URL: status %d %s", r.status, r.stderr)
+	}
+}
+
+// New keys are a new storage user; the accounts server away is no 401.
+func TestNewKeys(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	one, _ := fxa.signIn(t, s, "alice", 1)
+	two, a := fxa.signIn(t, s, "alice", 2)
+	if a.status != http.StatusOK || two.UID == one.UID {
+		t.Errorf("new keys: %d, uid %d then %d", a.status, one.UID, two.UID)
+	}
+	if _, a := fxa.signIn(t, s, "alice", 1); a.status != http.StatusUnauthorized {
+		t.Errorf("the old keys: %d %s", a.status, a.body)
+	}
+
+	away := newAccounts(t)
+	down := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+away.URL)
+	away.Close()
+	if _, a := away.signIn(t, down, "alice", 1); a.status != http.StatusServiceUnavailable {
+		t.Errorf("with the accounts server away: %d %s", a.status, a.body)
+	}
+}
+
+// A backup made while the server runs is a server.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	c := s.token(1)
+	c.want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	dir := filepath.Join(t.TempDir(), "copy")
+	s.verb("backup", dir)
+	c.want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"after"}`)
+
+	restored := start(t, dir)
+	c.Endpoint = strings.Replace(c.Endpoint, s.url, restored.url, 1)
+	if a := c.want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.body, `"kept"`) {
+		t.Errorf("restored: %s", a.body)
+	}
+	if r := command(t, s.env, "backup", dir); r.status != 1 || !strings.Contains(r.stderr, "must be new") {
+		t.Errorf("a backup over another: %d %s", r.status, r.stderr)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	data := t.TempDir()
+	base := environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
+		"HOLDFAST_SERVER__LISTEN="+freePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+freePort(t))
+	if r := command(t, base, "check"); r.status != 0 || strings.Contains(r.stdout, "WRONG") {
+		t.Errorf("before the first start: %d\n%s", r.status, r.stdout)
+	}
+	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
+		t.Errorf("check left %v, %v", entries, err)
+	}
+	closed := freePort(t)
+	for _, tc := range []struct{ name, variable, says, mend string }{
+		{"database away", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://u:hunter2@" + closed + "/d", "syncstorage database", "start the database"},
+		{"unknown engine", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d", "syncstorage database", ""},
+		{"accounts away", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://" + closed, "accounts server", "let the server reach it"},
+		{"bad setting", "HOLDFAST_SERVER__LISTEN=nowhere", "HOLDFAST_SERVER__LISTEN", ""},
+		{"misspelt", "HOLDFAST_SERVER__LISTN=127.0.0.1:1", "HOLDFAST_SERVER__LISTN", "LISTEN"},
+	} {
+		r := command(t, append(base[:len(base):len(base)], tc.variable), "check")
+		if r.status != 1 || !strings.Contains(r.stdout, "WRONG") || !strings.Contains(r.stdout, tc.says) || !strings.Contains(r.stdout, tc.mend) {
+			t.Errorf("%s: %d\n%s", tc.name, r.status, r.stdout)
+		}
+		if strings.Contains(r.stdout+r.stderr, "hunter2") {
+			t.Errorf("%s: the password is printed\n%s%s", tc.name, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestWrongCalls(t *testing.T) {
+	t.Parallel()
+	env := environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "none"))
+	for _, tc := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"serv"}, 2, "unknown command"},
+		{[]string{"serve", "--port", "1"}, 2, "unknown flag"},
+		{[]string{"sync", "token"}, 2, `"uid" not set`},
+		{[]string{"sync", "token", "--uid", "1"}, 1, "start the server once"},
+		{[]string{"sync", "user", "list"}, 1, "start the server once"},
+		{[]string{"serve", "--config", "/nowhere.toml"}, 2, "/nowhere.toml"},
+		{[]string{"version"}, 0, ""},
+		{[]string{"help"}, 0, ""},
+		{[]string{"completion", "bash"}, 0, ""},
+	} {
+		r := command(t, env, tc.args...)
+		if r.status != tc.status || !strings.Contains(r.stderr, tc.says) {
+			t.Errorf("holdfast %v: status %d, want %d\n%s", tc.args, r.status, tc.status, r.stderr)
+		}
+	}
+}
+
+// What is wrong keeps the server from starting, all of it is said, and nothing
+// is left behind.
+func TestRefusesToStart(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	r := command(t, environ("HOLDFAST_SERVER__LISTEN=x", "HOLDFAST_NONSENSE=1", "HOLDFAST_LOG__LEVEL=loud"), "serve", "--data", data)
+	if r.status != 2 {
+		t.Errorf("status %d", r.status)
+	}
+	for _, want := range []string{"HOLDFAST_SERVER__LISTEN", "HOLDFAST_NONSENSE"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("no word of %s:\n%s", want, r.stderr)
+		}
+	}
+	if _, err := os.Stat(data); err == nil {
+		t.Error("the data folder was created")
+	}
+}
