@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/tokenserver"
+)
+
+// nodeRow is a row of nodes. Its flags are numbers in the table.
+type nodeRow struct {
+	n               tokenserver.Node
+	downed, backoff int64
+}
+
+func (r *nodeRow) dest() []any {
+	return []any{&r.n.ID, &r.n.URL, &r.n.Available, &r.n.Load, &r.n.Capacity, &r.downed, &r.backoff}
+}
+
+func (r *nodeRow) node() tokenserver.Node {
+	r.n.Downed, r.n.Backoff = r.downed != 0, r.backoff != 0
+	return r.n
+}
+
+// flag is a flag as the table has it; nil stays nil.
+func flag(b *bool) *int64 {
+	if b == nil {
+		return nil
+	}
+	var n int64
+	if *b {
+		n = 1
+	}
+	return &n
+}
+
+// ListNodes implements tokenserver.Store.
+func (s *Store) ListNodes(ctx context.Context) ([]tokenserver.Node, error) {
+	var r nodeRow
+	return collect(ctx, s.db, sqlNodes, nil, r.node, r.dest()...)
+}
+
+func addArgs(n tokenserver.Node) []any {
+	return []any{n.URL, n.Available, n.Load, n.Capacity, flag(&n.Downed), flag(&n.Backoff)}
+}
+
+// AddNode implements tokenserver.Store.
+func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.Node, error) {
+	var r nodeRow
+	added, err := s.db.One(ctx, sqlAddNode, addArgs(n), r.dest()...)
+	if err == nil && !added {
+		err = fault.New(fault.Conflict, "there is a node with this URL")
+	}
+	if err != nil {
+		return tokenserver.Node{}, err
+	}
+	return r.node(), nil
+}
+
+// EnsureNode implements tokenserver.Store.
+func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
+	_, err := s.AddNode(ctx, n)
+	if fault.Is(err, fault.Conflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// EnsureFirstNode implements tokenserver.Store.
+func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added bool, err error) {
+	err = s.db.Tx(ctx, "token.ensure_first_node", func(tx *pgdb.Tx) error {
+		added = false
+		if _, err := tx.Exec(sqlLockFirstNode); err != nil {
+			return err
+		}
+		var first string
+		if found, err := tx.One(sqlFirstNode, nil, &first); err != nil || found {
+			return err
+		}
+		var r nodeRow
+		nodes, err := collectTx(tx, sqlNodes, nil, r.node, r.dest()...)
+		if err != nil {
+			return err
+		}
+		if len(nodes) > 0 {
+			n = nodes[0]
+		} else if added, err = tx.One(sqlAddNode, addArgs(n), r.dest()...); err != nil {
+			return err
+		}
+		_, err = tx.Exec(sqlSetFirstNode, n.URL)
+		return err
+	})
+	return added && err == nil, err
+}
+
+// SetNode implements tokenserver.Store.
+func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChange) (tokenserver.Node, error) {
+	var r nodeRow
+	found, err := s.db.One(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)
+	if err == nil && !found {
+		err = fault.New(fault.NotFound, "there is no node with this URL")
+	}
+	if err != nil {
+		return tokenserver.Node{}, err
+	}
+	return r.node(), nil
+}

@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/testdb"
+	"holdfast/internal/tokenserver"
+)
+
+// TestPlans: with many accounts, no statement of a sign-in or of the cleanup
+// reads the whole table.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: testdb.PostgresDatabase(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	set, err := Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(ctx, set); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		`INSERT INTO users (service, email, generation, client_state, created_at, replaced_at, nodeid, keys_changed_at)
+		 SELECT 1, 'user' || i || '@accounts.example', 7, 'aa', i, CASE WHEN i % 10 = 0 THEN i END, 1, 5 FROM generate_series(1, 50000) i`,
+		`ANALYZE users`,
+	} {
+		if _, err := db.Exec(ctx, pgdb.Statement{Name: "test", SQL: sql}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	email := "user7@accounts.example"
+	for _, c := range []struct {
+		statement pgdb.Statement
+		args      []any
+		index     string
+	}{
+		{sqlStanding, standingArgs(tokenserver.Account{FxAUID: "user7", Domain: "accounts.example"}), "lookup_idx"},
+		{sqlUpdateUser, []any{8, 8, email}, "lookup_idx"},
+		{sqlReplaceOthers, []any{9, email, 7}, "lookup_idx"},
+		{sqlReplace, []any{9, email}, "lookup_idx"},
+		{sqlRetire, []any{9, email}, "lookup_idx"},
+		{sqlChangePassword, []any{9, email}, "lookup_idx"},
+		{sqlForget, []any{7}, "users_pkey"},
+		{sqlListUsers, []any{100, false, 100}, "users_pkey"},
+		{sqlDue, []any{1000, 0, 0, 100}, "replaced_at_idx"},
+	} {
+		var plan []string
+		var line string
+		explain := pgdb.Statement{Name: "test", SQL: `EXPLAIN ` + c.statement.SQL}
+		err := db.Each(ctx, explain, c.args, func() {}, func() error { plan = append(plan, line); return nil }, &line)
+		if err != nil {
+			t.Fatalf("%s: %v", c.statement.Name, err)
+		}
+		text := strings.Join(plan, "\n")
+		if strings.Contains(text, "Seq Scan on users") || !strings.Contains(text, c.index) {
+			t.Error(fmt.Sprintf("%s does not go by %s:\n", c.statement.Name, c.index), text)
+		}
+	}
+}

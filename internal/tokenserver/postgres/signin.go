@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/tokenserver"
+)
+
+// SignIn implements tokenserver.Store. It decides on a snapshot first; only
+// when there is something to write does it lock the account and decide again.
+func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
+	st, err := s.Standing(ctx, a)
+	if err != nil {
+		return tokenserver.User{}, err
+	}
+	plan, refusal := tokenserver.Decide(st, in)
+	if refusal == nil && plan.Idle() || refusal != nil && !st.Records(refusal) {
+		return plan.User, refusal
+	}
+	var u tokenserver.User
+	err = s.locked(ctx, "token.sign_in", a, func(tx *pgdb.Tx) error {
+		var r standingRow
+		if err := tx.Each(sqlStanding, standingArgs(a), r.add, r.dest()...); err != nil {
+			return err
+		}
+		var plan tokenserver.Plan
+		plan, refusal = tokenserver.Decide(r.standing, in)
+		if refusal != nil {
+			if r.standing.Records(refusal) {
+				return refuse(tx, a, in.Now)
+			}
+			return nil // the refusal is the answer, not a failed step
+		}
+		u, err = carryOut(tx, a, in, plan)
+		return err
+	})
+	if err == nil {
+		err = refusal
+	}
+	return u, err
+}
+
+// carryOut writes what a sign-in was planned to change.
+func carryOut(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
+	u := p.User
+	if p.Allocate {
+		node, err := allocate(tx, in)
+		if err != nil {
+			return u, err
+		}
+		u.NodeID, u.Node = node.ID, node.URL
+	}
+	switch p.Op {
+	case tokenserver.Insert:
+		u.Email = a.Email()
+		_, err := tx.One(sqlInsertUser,
+			[]any{u.Email, u.Generation, u.ClientState, u.CreatedAt, u.NodeID, nullable(u.KeysChangedAt)}, &u.UID)
+		if err != nil {
+			return u, err
+		}
+	case tokenserver.Update:
+		if _, err := tx.Exec(sqlUpdateUser, u.Generation, nullable(u.KeysChangedAt), a.Email()); err != nil {
+			return u, err
+		}
+	}
+	if p.Replace {
+		if _, err := tx.Exec(sqlReplaceOthers, u.CreatedAt, a.Email(), u.UID); err != nil {
+			return u, err
+		}
+	}
+	return u, nil
+}
+
+// allocate takes a place on a node.
+func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
+	var r nodeRow
+	nodes, err := collectTx(tx, sqlLockNodes, nil, r.node, r.dest()...)
+	if err != nil {
+		return tokenserver.Node{}, err
+	}
+	taken, changed, err := tokenserver.Allocate(nodes, in.ReleaseRate, in.SpannerNode)
+	if err != nil {
+		return tokenserver.Node{}, err
+	}
+	for _, n := range changed {
+		if _, err := tx.Exec(sqlTakeNode, n.Available, n.Load, n.ID); err != nil {
+			return tokenserver.Node{}, err
+		}
+	}
+	return taken, nil
+}
+
+// refuse records that an account was not admitted.
+func refuse(tx *pgdb.Tx, a tokenserver.Account, now time.Time) error {
+	if _, err := tx.Exec(sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
+		return err
+	}
+	_, err := tx.Exec(sqlTrimRefused, tokenserver.MaxRefused)
+	return err
+}

@@ -1,0 +1,113 @@
+package postgres
+
+import "holdfast/internal/db/pgdb"
+
+// service is the number of the only service.
+const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
+
+// userColumns is a row of users with the URL of its node, as userRow scans it.
+const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
+
+var sqlPing = pgdb.Statement{Name: "token.ping", SQL: `SELECT 1`}
+
+// lockClass makes the locks of accounts differ from those of other rooms in
+// the same database: "toke" as bytes.
+const lockClass = `1953458021`
+
+// sqlLock makes the steps of an account wait for each other until the end of
+// the transaction. There may be no row of it yet that could be locked.
+var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
+	SELECT pg_advisory_xact_lock(` + lockClass + `, hashtext($1::text))`}
+
+// Users.
+var (
+	// One row for each user, or one with an access alone.
+	sqlStanding = pgdb.Statement{Name: "token.standing", SQL: `
+		SELECT a.access, u.* FROM (VALUES (1)) one
+		LEFT JOIN account_access a ON a.fxa_uid = $2::text
+		LEFT JOIN LATERAL (
+			SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+			WHERE u.email = $1::text AND u.service = ` + service + `
+			ORDER BY u.created_at DESC, u.uid DESC LIMIT $3::int) u ON true
+		ORDER BY u.created_at DESC, u.uid DESC`}
+	sqlInsertUser = pgdb.Statement{Name: "token.insert_user", SQL: `
+		INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
+		VALUES (` + service + `, $1::text, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::bigint)
+		RETURNING uid`}
+	// The guards hold against processes that write without having read what we did.
+	sqlUpdateUser = pgdb.Statement{Name: "token.update_user", SQL: `
+		UPDATE users SET generation = $1::bigint, keys_changed_at = $2::bigint
+		WHERE email = $3::text AND service = ` + service + ` AND replaced_at IS NULL
+			AND generation <= $1::bigint AND coalesce(keys_changed_at, 0) <= coalesce($2::bigint, keys_changed_at, 0)`}
+	sqlReplaceOthers = pgdb.Statement{Name: "token.replace_others", SQL: `
+		UPDATE users SET replaced_at = $1::bigint
+		WHERE email = $2::text AND service = ` + service + ` AND replaced_at IS NULL AND uid <> $3::bigint`}
+	sqlReplace = pgdb.Statement{Name: "token.replace", SQL: `
+		UPDATE users SET replaced_at = $1::bigint
+		WHERE email = $2::text AND service = ` + service + ` AND replaced_at IS NULL`}
+	sqlRetire = pgdb.Statement{Name: "token.retire", SQL: `
+		UPDATE users SET replaced_at = $1::bigint, generation = 9223372036854775807
+		WHERE email = $2::text AND service = ` + service + ` AND replaced_at IS NULL`}
+	sqlChangePassword = pgdb.Statement{Name: "token.change_password", SQL: `
+		UPDATE users SET generation = $1::bigint
+		WHERE email = $2::text AND service = ` + service + ` AND replaced_at IS NULL AND generation < $1::bigint`}
+	sqlListUsers = pgdb.Statement{Name: "token.list_users", SQL: `
+		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.service = ` + service + ` AND u.uid > $1::bigint AND ($2::boolean OR u.replaced_at IS NULL)
+		ORDER BY u.uid LIMIT $3::bigint`}
+	sqlDue = pgdb.Statement{Name: "token.due", SQL: `
+		SELECT ` + userColumns + `, EXISTS (
+			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL
+				AND k.client_state = u.client_state AND coalesce(k.keys_changed_at, 0) = coalesce(u.keys_changed_at, 0))
+		FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.service = ` + service + ` AND u.replaced_at < $1::bigint
+			AND (u.replaced_at, u.uid) > ($2::bigint, $3::bigint) AND coalesce(n.downed, 0) = 0
+		ORDER BY u.replaced_at, u.uid LIMIT $4::bigint`}
+	sqlForget = pgdb.Statement{Name: "token.forget", SQL: `
+		DELETE FROM users WHERE uid = $1::bigint AND service = ` + service + ` AND replaced_at IS NOT NULL`}
+)
+
+// nodeColumns is a row of nodes as nodeRow scans it.
+const nodeColumns = `id, node, available, current_load, capacity, downed, backoff`
+
+// Nodes.
+var (
+	sqlNodes = pgdb.Statement{Name: "token.nodes", SQL: `
+		SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`}
+	// All of them, in one order: which one is taken depends on all.
+	sqlLockNodes = pgdb.Statement{Name: "token.lock_nodes", SQL: sqlNodes.SQL + ` FOR UPDATE`}
+	sqlTakeNode  = pgdb.Statement{Name: "token.take_node", SQL: `
+		UPDATE nodes SET available = $1::int, current_load = $2::int WHERE id = $3::bigint`}
+	sqlAddNode = pgdb.Statement{Name: "token.add_node", SQL: `
+		INSERT INTO nodes (service, node, available, current_load, capacity, downed, backoff)
+		VALUES (` + service + `, $1::text, $2::int, $3::int, $4::int, $5::int, $6::int)
+		ON CONFLICT DO NOTHING RETURNING ` + nodeColumns}
+	sqlSetNode = pgdb.Statement{Name: "token.set_node", SQL: `
+		UPDATE nodes SET available = coalesce($1::int, available), capacity = coalesce($2::int, capacity),
+			downed = coalesce($3::int, downed), backoff = coalesce($4::int, backoff)
+		WHERE service = ` + service + ` AND node = $5::text RETURNING ` + nodeColumns}
+	sqlLockFirstNode = pgdb.Statement{Name: "token.lock_first_node", SQL: `LOCK TABLE first_node IN EXCLUSIVE MODE`}
+	sqlFirstNode     = pgdb.Statement{Name: "token.first_node", SQL: `SELECT node FROM first_node LIMIT 1`}
+	sqlSetFirstNode  = pgdb.Statement{Name: "token.set_first_node", SQL: `INSERT INTO first_node (node) VALUES ($1::text)`}
+)
+
+// Admission.
+var (
+	sqlSetAccess = pgdb.Statement{Name: "token.set_access", SQL: `
+		INSERT INTO account_access (fxa_uid, access, note, created_at) VALUES ($1::text, $2::text, $3::text, $4::bigint)
+		ON CONFLICT (fxa_uid) DO UPDATE
+		SET access = excluded.access, note = excluded.note, created_at = excluded.created_at`}
+	sqlClearAccess = pgdb.Statement{Name: "token.clear_access", SQL: `DELETE FROM account_access WHERE fxa_uid = $1::text`}
+	sqlListAccess  = pgdb.Statement{Name: "token.list_access", SQL: `
+		SELECT fxa_uid, access, note, created_at FROM account_access
+		WHERE fxa_uid > $1::text ORDER BY fxa_uid LIMIT $2::bigint`}
+	sqlRefuse = pgdb.Statement{Name: "token.refuse", SQL: `
+		INSERT INTO refused_sign_ins AS r (fxa_uid, first_at, last_at, attempts) VALUES ($1::text, $2::bigint, $2::bigint, 1)
+		ON CONFLICT (fxa_uid) DO UPDATE SET last_at = excluded.last_at, attempts = r.attempts + 1`}
+	sqlTrimRefused = pgdb.Statement{Name: "token.trim_refused", SQL: `
+		DELETE FROM refused_sign_ins WHERE fxa_uid IN (
+			SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid OFFSET $1::bigint)`}
+	sqlClearRefused = pgdb.Statement{Name: "token.clear_refused", SQL: `DELETE FROM refused_sign_ins WHERE fxa_uid = $1::text`}
+	sqlRefused      = pgdb.Statement{Name: "token.refused", SQL: `
+		SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT $1::bigint`}
+)

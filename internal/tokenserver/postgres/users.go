@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/tokenserver"
+)
+
+// userRow is a row of users with its node's URL. In sqlStanding all of it may
+// be NULL.
+type userRow struct {
+	uid, generation, createdAt, nodeID *int64
+	email, clientState, nodeURL        *string
+	replacedAt, keysChangedAt          *int64
+}
+
+func (r *userRow) dest() []any {
+	return []any{&r.uid, &r.email, &r.generation, &r.clientState, &r.createdAt, &r.replacedAt, &r.nodeID, &r.keysChangedAt, &r.nodeURL}
+}
+
+func (r *userRow) user() tokenserver.User {
+	u := tokenserver.User{
+		UID: orZero(r.uid), Email: orZero(r.email), Generation: orZero(r.generation), ClientState: orZero(r.clientState),
+		CreatedAt: orZero(r.createdAt), Replaced: r.replacedAt != nil, ReplacedAt: orZero(r.replacedAt),
+		NodeID: orZero(r.nodeID), Node: orZero(r.nodeURL),
+	}
+	if r.keysChangedAt != nil {
+		u.KeysChangedAt = tokenserver.Mark{Value: *r.keysChangedAt, Known: true}
+	}
+	return u
+}
+
+func orZero[T any](v *T) (zero T) {
+	if v == nil {
+		return zero
+	}
+	return *v
+}
+
+// nullable is a mark as a parameter.
+func nullable(m tokenserver.Mark) *int64 {
+	if !m.Known {
+		return nil
+	}
+	return &m.Value
+}
+
+// standingRow gathers what sqlStanding returns.
+type standingRow struct {
+	access *string
+	userRow
+	standing tokenserver.Standing
+}
+
+func standingArgs(a tokenserver.Account) []any {
+	return []any{a.Email(), a.FxAUID, tokenserver.MaxUsers}
+}
+
+func (r *standingRow) dest() []any { return append([]any{&r.access}, r.userRow.dest()...) }
+
+func (r *standingRow) add() error {
+	if r.access != nil {
+		r.standing.Access = tokenserver.ParseAccess(*r.access)
+	}
+	if r.uid != nil {
+		r.standing.Users = append(r.standing.Users, r.user())
+	}
+	return nil
+}
+
+// Standing implements tokenserver.Store.
+func (s *Store) Standing(ctx context.Context, a tokenserver.Account) (tokenserver.Standing, error) {
+	if err := a.Check(); err != nil {
+		return tokenserver.Standing{}, err
+	}
+	var r standingRow
+	begin := func() { r.standing = tokenserver.Standing{} }
+	err := s.db.Each(ctx, sqlStanding, standingArgs(a), begin, r.add, r.dest()...)
+	return r.standing, err
+}
+
+// ListUsers implements tokenserver.Store.
+func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]tokenserver.User, error) {
+	var r userRow
+	return collect(ctx, s.db, sqlListUsers, []any{after, replaced, limit}, r.user, r.dest()...)
+}
+
+// Replace implements tokenserver.Store.
+func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Time, retire bool) (int, error) {
+	statement := sqlReplace
+	if retire {
+		statement = sqlRetire
+	}
+	return s.change(ctx, a, statement, now.UnixMilli(), a.Email())
+}
+
+// ChangePassword implements tokenserver.Store.
+func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, generation int64) (int, error) {
+	return s.change(ctx, a, sqlChangePassword, generation, a.Email())
+}
+
+// change runs a statement on an account's rows and counts them.
+func (s *Store) change(ctx context.Context, a tokenserver.Account, statement pgdb.Statement, args ...any) (int, error) {
+	if err := a.Check(); err != nil {
+		return 0, err
+	}
+	var changed int64
+	err := s.locked(ctx, statement.Name+"_tx", a, func(tx *pgdb.Tx) (err error) {
+		changed, err = tx.Exec(statement, args...)
+		return err
+	})
+	return int(changed), err
+}
+
+// Due implements tokenserver.Store.
+func (s *Store) Due(ctx context.Context, before time.Time, after tokenserver.DueUser, limit int) ([]tokenserver.DueUser, error) {
+	var r userRow
+	var keysLive bool
+	return collect(ctx, s.db, sqlDue, []any{before.UnixMilli(), after.ReplacedAt, after.UID, limit}, func() tokenserver.DueUser {
+		return tokenserver.DueUser{User: r.user(), KeysLive: keysLive}
+	}, append(r.dest(), &keysLive)...)
+}
+
+// Forget implements tokenserver.Store.
+func (s *Store) Forget(ctx context.Context, uid int64) error {
+	_, err := s.db.Exec(ctx, sqlForget, uid)
+	return err
+}
