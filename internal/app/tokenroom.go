@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/fxa"
 	"holdfast/internal/tokenserver/nodeclient"
+	tokenpostgres "holdfast/internal/tokenserver/postgres"
 	tokensqlite "holdfast/internal/tokenserver/sqlite"
 	"holdfast/internal/web"
 )
@@ -75,7 +76,16 @@ func (a *App) tokenStore(ctx context.Context, cfg *tokenserver.Config, create bo
 		a.addSQLite(tokenRoom, db, t.path, set)
 		return tokensqlite.New(db), nil
 	}
-	return nil, fault.New(fault.Invalid, "later")
+	set, err := tokenpostgres.Migrations()
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.openPostgres(ctx, tokenRoom, t.url, pool{maxConns: cfg.DatabasePoolMaxSize, wait: cfg.DatabasePoolConnectionTimeout})
+	if err != nil {
+		return nil, err
+	}
+	a.addPostgres(tokenRoom, db, t.url, set)
+	return tokenpostgres.New(db), nil
 }
 
 // publicURL is the configured one as nodes are written, without a slash at its

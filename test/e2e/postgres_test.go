@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"holdfast/internal/testdb"
+)
+
+func onPostgres(url string) []string {
+	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url, "SYNC_MASTER_SECRET=shared"}
+}
+
+// From an empty database: not ready, migrated, ready by itself; then two
+// processes serve one user.
+func TestTwoProcessesOnOnePostgres(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	vars := append(onPostgres(testdb.PostgresDatabase(t)), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	data := t.TempDir()
+	s := launch(t, data, vars...)
+	if why := s.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
+		t.Errorf("not migrated: %s", why)
+	}
+	if r := command(t, s.env, "check"); r.status != 1 || !strings.Contains(r.stdout, "run: holdfast migrate") {
+		t.Errorf("check: %d\n%s", r.status, r.stdout)
+	}
+	if out := s.verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") || !strings.Contains(out, "tokenserver: applied 0001") {
+		t.Errorf("migrate:\n%s", out)
+	}
+	s.await("/readyz", http.StatusOK)
+	if out := s.verb("migrate"); !strings.Contains(out, "nothing to do") {
+		t.Errorf("migrate again:\n%s", out)
+	}
+
+	other := start(t, data, vars...)
+	mine, a := fxa.signIn(t, s, "alice", 1)
+	if a.status != http.StatusOK {
+		t.Fatalf("sign in: %d %s", a.status, a.body)
+	}
+	theirs, _ := fxa.signIn(t, other, "alice", 1)
+	if mine.UID != theirs.UID || mine.Endpoint == theirs.Endpoint {
+		t.Errorf("one account at two processes: %+v, %+v", mine, theirs)
+	}
+	const writers, writes = 4, 25
+	var wg sync.WaitGroup
+	stamps := make([][]string, writers)
+	for w := range writers {
+		c := mine
+		if w%2 == 1 {
+			c = theirs
+		}
+		wg.Go(func() {
+			for i := range writes {
+				a, err := c.send("PUT", fmt.Sprintf("/storage/brandnew/%d-%d", w, i), `{"payload":"x"}`)
+				if err != nil || a.status != http.StatusOK {
+					t.Errorf("writer %d: %d %s %v", w, a.status, a.body, err)
+					return
+				}
+				stamps[w] = append(stamps[w], a.body)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, mine := range stamps {
+		for i, s := range mine {
+			if seen[s] || i > 0 && s <= mine[i-1] {
+				t.Errorf("stamp %s is not new", s)
+			}
+			seen[s] = true
+		}
+	}
+	if a := theirs.want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.body != fmt.Sprintf(`{"brandnew":%d}`, writers*writes) {
+		t.Errorf("counts %s", a.body)
+	}
+}
+
+// With the database away the server answers, and serves again when it is back;
+// what was acknowledged is there.
+func TestPostgresGoesAndComes(t *testing.T) {
+	t.Parallel()
+	db := testdb.DurablePostgres(t)
+	s := launch(t, t.TempDir(), append(onPostgres(db.URL()), "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=2s")...)
+	s.verb("migrate")
+	s.await("/readyz", http.StatusOK)
+	c := s.token(1)
+	c.want(t, http.StatusOK, "PUT", "/storage/tabs/before", `{"payload":"x"}`)
+	for round, end := range []func() error{db.Stop, db.Kill} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		a := c.want(t, http.StatusServiceUnavailable, "PUT", "/storage/tabs/meanwhile", `{"payload":"x"}`)
+		if a.header.Get("Retry-After") == "" || a.body != "0" {
+			t.Errorf("round %d: Retry-After %q, body %q", round, a.header.Get("Retry-After"), a.body)
+		}
+		s.await("/readyz", http.StatusServiceUnavailable)
+		s.await("/livez", http.StatusOK)
+		if err := db.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.await("/readyz", http.StatusOK)
+		c.want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/after%d", round), `{"payload":"x"}`)
+	}
+	if a := c.want(t, http.StatusOK, "GET", "/storage/tabs?sort=oldest", ""); a.body != `["before","after0","after1"]` {
+		t.Errorf("stored %s", a.body)
+	}
+}
