@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"os"
 	"strconv"
 
 	"holdfast/internal/auth/hawk"
@@ -39,7 +40,7 @@ var (
 	errAccept     = &refusal{http.StatusNotAcceptable, codeUnknown, "no acceptable content type"}
 	errLength     = &refusal{http.StatusRequestEntityTooLarge, codeSize, "the body is larger than a request may be"}
 	errLongStream = &refusal{http.StatusBadRequest, codeSize, "the body is larger than a request may be"}
-	errLostBody   = &refusal{http.StatusRequestTimeout, codeUnknown, "the body did not arrive"}
+	errSlowBody   = &refusal{http.StatusRequestTimeout, codeUnknown, "the body came too slowly"}
 	errOldClient  = &refusal{http.StatusServiceUnavailable, codeUnknown, "a client that crashes on answers"}
 	errQuery      = &refusal{http.StatusBadRequest, codeUnknown, "the query is malformed"}
 )
@@ -109,6 +110,8 @@ func bodyError(err error) error {
 		return errLongStream
 	case errors.Is(err, hawk.ErrPayload):
 		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errSlowBody
 	}
-	return errLostBody
+	return errBody // cut off, or malformed by the rules of HTTP
 }
