@@ -156,6 +156,17 @@ func (s *server) kill() {
 // has no other signal for a process that did not start it.
 func (s *server) await(path string, status int) string {
 	s.t.Helper()
+	return s.awaitAnswer(path, func(got int, _ string) bool { return got == status })
+}
+
+// awaitMetric waits until a line is among the metrics.
+func (s *server) awaitMetric(line string) {
+	s.t.Helper()
+	s.awaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\n"+line+"\n") })
+}
+
+func (s *server) awaitAnswer(path string, done func(status int, body string) bool) string {
+	s.t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -165,7 +176,7 @@ func (s *server) await(path string, status int) string {
 		case <-s.ended:
 			s.t.Fatalf("the server ended:\n%s", s.output)
 		case <-deadline:
-			s.t.Fatalf("%s is not %d: %s\n%s", path, status, last, s.output)
+			s.t.Fatalf("%s still answers %s\n%s", path, last, s.output)
 		case <-tick.C:
 		}
 		resp, err := http.Get(s.admin + path)
@@ -174,9 +185,10 @@ func (s *server) await(path string, status int) string {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if last = fmt.Sprintf("%d %s", resp.StatusCode, body); resp.StatusCode == status {
+		if done(resp.StatusCode, string(body)) {
 			return string(body)
 		}
+		last = fmt.Sprintf("%d %s", resp.StatusCode, body)
 	}
 }
 

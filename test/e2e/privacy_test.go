@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/hawk"
+)
+
+// Whatever happens, the log holds no secret, token, payload or record's name.
+func TestLogTellsNothing(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := start(t, t.TempDir(), "HOLDFAST_LOG__LEVEL=debug", "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	c, a := fxa.signIn(t, s, "alice", 1)
+	if a.status != http.StatusOK {
+		t.Fatal(a.body)
+	}
+	c.want(t, http.StatusOK, "PUT", "/storage/private/hiddenname", `{"payload":"hiddenpayload"}`)
+	c.want(t, http.StatusOK, "GET", "/storage/private?ids=hiddenname", "")
+	c.want(t, http.StatusBadRequest, "POST", "/storage/private", `[{"id":"hiddenname","payload":"hiddenpayload"`)
+	c.want(t, http.StatusBadRequest, "PUT", "/storage/private/hiddenname", `{"payload":{"x":"hiddenpayload"}}`)
+	c.want(t, http.StatusBadRequest, "GET", "/storage/private?newer=hiddenpayload", "")
+
+	forged := c
+	forged.Key = "hiddenkey"
+	forged.want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
+	broken := c
+	broken.ID = "hiddentoken"
+	broken.want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
+	for _, authorization := range []string{"Bearer hiddentoken", "hiddenscheme", "Bearer " + strings.Repeat("hiddentoken.", 3)} {
+		req, err := http.NewRequest(http.MethodGet, s.url+"/1.0/sync/1.5", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", authorization)
+		req.Header.Set("X-KeyID", "1-hiddenstate")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+
+	secrets, err := os.ReadFile(filepath.Join(s.data, "secrets.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := []string{"hidden", c.ID, c.Key}
+	for _, m := range regexp.MustCompile(`'([0-9a-f]{64})'`).FindAllStringSubmatch(string(secrets), -1) {
+		hidden = append(hidden, m[1])
+	}
+	if len(hidden) != 6 {
+		t.Fatalf("%d secrets in the file", len(hidden)-3)
+	}
+	log := s.output.String()
+	for _, h := range hidden {
+		if i := strings.Index(log, h); i >= 0 {
+			t.Errorf("the log has %q in: %s", h, log[max(0, i-200):min(len(log), i+100)])
+		}
+	}
+	if !strings.Contains(log, "status=401") {
+		t.Errorf("the log says nothing of the refusals:\n%s", log)
+	}
+}
+
+// A client that stops sending, and one that never begins, hold nothing up.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir(), "HOLDFAST_SERVER__MAX_REQUESTS=4", "HOLDFAST_SERVER__QUEUE_WAIT=50ms")
+	c := s.token(1)
+	// Bodies that never come fill every place.
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 4 {
+		go func() {
+			req, err := http.NewRequest(http.MethodPost, c.Endpoint+"/storage/tabs", stalled{stop})
+			if err != nil {
+				return
+			}
+			req.ContentLength = 1000
+			req.Header.Set("Content-Type", "application/json")
+			if hawk.SignHTTP(req, c.ID, c.Key, time.Now(), "") == nil {
+				if resp, err := http.DefaultClient.Do(req); err == nil {
+					resp.Body.Close()
+				}
+			}
+		}()
+	}
+	s.awaitMetric(`holdfast_load 1`)
+	a := c.want(t, http.StatusServiceUnavailable, "GET", "/info/collections", "")
+	if a.header.Get("Retry-After") == "" || a.body != "0" {
+		t.Errorf("shed: %v %q", a.header, a.body)
+	}
+	// Monitors are answered all the same.
+	resp, err := http.Get(s.url + "/__heartbeat__")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("heartbeat: %v, %v", resp, err)
+	}
+}
+
+// stalled is a body of which nothing comes until stop.
+type stalled struct{ stop chan struct{} }
+
+func (s stalled) Read([]byte) (int, error) {
+	<-s.stop
+	return 0, os.ErrClosed
+}
