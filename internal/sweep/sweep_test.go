@@ -73,6 +73,7 @@ func TestRunLeavesOutWhatIsOnlyRunOnce(t *testing.T) {
 
 // The bubble's clock moves when everybody waits, so pauses cost no time.
 func TestRunRepeatsAndBacksOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var at []time.Time

@@ -125,9 +125,10 @@ func (e *element) set(name, value string) (err error) {
 // parseNode reads a node identifier and drops its port.
 func parseNode(s string) (string, error) {
 	bad := errors.New("a node identifier is malformed")
-	name, port := s, ""
+	name := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
-		name, port = s[:i], s[i+1:]
+		port := s[i+1:]
+		name = s[:i]
 		if _, ok := parsePort(port); !ok && !obfuscated(port) {
 			return "", bad
 		}

@@ -121,8 +121,8 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 // gone reports whether a request failed because its client has left. A body
 // that comes too slowly ends the context as well, and the client is still there.
 func gone(r *http.Request, body *pacedBody, err error) bool {
-	var p *panicked
-	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !errors.As(err, &p)
+	_, bug := errors.AsType[*panicked](err)
+	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
 // method is a request's method if it is a known one: clients make up others,
@@ -164,8 +164,7 @@ func (room Room) log(ctx context.Context, log *slog.Logger, x exchange, err erro
 		slog.Int("status", x.status), slog.Duration("took", x.took), slog.Int64("bytes", x.bytes), slog.String("request_id", x.id))
 	if err != nil {
 		attrs = append(attrs, slog.String("fault", fault.CodeOf(err).String()), slog.String("error", err.Error()))
-		var p *panicked
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*panicked](err); ok {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"holdfast/internal/fault"
@@ -167,8 +168,7 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 		if err != nil {
 			return fmt.Errorf("the header Forwarded: %w", err)
 		}
-		for i := len(elements) - 1; i >= 0; i-- {
-			e := elements[i]
+		for _, e := range slices.Backward(elements) {
 			if e.host != "" {
 				f.host = e.host
 			}
