@@ -39,6 +39,7 @@ type setup struct {
 	backoff func() time.Duration
 	pace    web.Rate
 	fails   bool // failures of the server are expected
+	log     *slog.Logger
 }
 
 // server is the room on a real listener, with a database of its own and a clock
@@ -87,10 +88,14 @@ func start(t testing.TB, with setup) *server {
 }
 
 // listen serves a room as the binary does, and fails the test when the server
-// finds a failure of its own.
+// finds a failure of its own that was not expected.
 func (s *server) listen(t testing.TB, room web.Room, with setup) {
-	log := slog.New(slog.DiscardHandler)
-	if !with.fails {
+	log := with.log
+	switch {
+	case log != nil:
+	case with.fails:
+		log = slog.New(slog.DiscardHandler)
+	default:
 		log = slog.New(failures{t: t})
 	}
 	s.Server = httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))

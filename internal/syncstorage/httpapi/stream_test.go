@@ -1,0 +1,217 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+// fill posts n records of size bytes to toys, as many at once as go.
+func (u *user) fill(n, size int) {
+	u.t.Helper()
+	payload := strings.Repeat("x", size)
+	var list []string
+	flush := func() {
+		if p := u.post("/storage/toys", strings.Join(list, "\n"), "Content-Type: application/newlines").is(200).posted(); len(p.Failed) > 0 {
+			u.t.Fatalf("%v fail", p.Failed)
+		}
+		list = list[:0]
+	}
+	for i := range n {
+		list = append(list, fmt.Sprintf(`{"id":"%06d","payload":"%s"}`, i, payload))
+		if len(list) == 100 || len(list)*(size+100) > 2500000 {
+			flush()
+		}
+	}
+	if len(list) > 0 {
+		flush()
+	}
+}
+
+// A collection that is too large for memory comes whole, and says beforehand
+// how many records it has.
+func TestLargeCollection(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	const n, size = 420, 22000 // 9 MiB
+	u.fill(n, size)
+	for form, accept := range map[string]string{"list": "application/json", "lines": "application/newlines"} {
+		for _, limit := range []int{n + 1, n, n - 1} {
+			a := u.get(fmt.Sprintf("/storage/toys?full&sort=oldest&limit=%d", limit), "Accept: "+accept).is(200)
+			want := min(n, limit)
+			a.has("X-Weave-Records", fmt.Sprint(want))
+			if more := a.header.Get("X-Weave-Next-Offset") != ""; more != (want < n) {
+				t.Errorf("%s of %d: more is %v", form, limit, more)
+			}
+			if form == "lines" {
+				a.body = "[" + strings.ReplaceAll(strings.TrimSuffix(a.body, "\n"), "\n", ",") + "]"
+			}
+			var list []record
+			a.into(&list)
+			if len(list) != want {
+				t.Fatalf("%s of %d: %d records", form, limit, len(list))
+			}
+			for i, r := range list {
+				if r.ID != fmt.Sprintf("%06d", i) || len(r.Payload) != size {
+					t.Fatalf("%s: record %d is %q of %d bytes", form, i, r.ID, len(r.Payload))
+				}
+			}
+		}
+	}
+	offset := u.get("/storage/toys?full&sort=oldest&limit=419").header.Get("X-Weave-Next-Offset")
+	var rest []record
+	u.get("/storage/toys?full&sort=oldest&offset=" + offset).is(200).into(&rest)
+	if len(rest) != 1 || rest[0].ID != "000419" {
+		t.Errorf("the rest has %d records", len(rest))
+	}
+}
+
+// A client that hangs up in the middle gives back what it was read from: there
+// is one reader here, and the next client gets it.
+func TestHangUp(t *testing.T) {
+	t.Parallel()
+	u := start(t, setup{readers: 1}).user(t)
+	u.fill(420, 22000)
+	for range 3 {
+		w := u.dial(t)
+		if err := w.SetReadBuffer(4096); err != nil { // the rest must not fit between us
+			t.Fatal(err)
+		}
+		w.say(u.head("GET", u.path("/storage/toys?full")))
+		if _, err := io.CopyN(io.Discard, w.in, 100000); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.SetLinger(0); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		u.get("/storage/toys/000001").is(200)
+	}
+}
+
+// brokenStore is a store of which one method fails in its own way.
+type brokenStore struct {
+	ss.Store
+	list func(*ss.Listing) (*ss.Listing, error)
+	put  func() error
+}
+
+func (b brokenStore) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing, error) {
+	l, err := b.Store.List(ctx, o, q)
+	if err != nil || b.list == nil {
+		return l, err
+	}
+	return b.list(l)
+}
+
+func (b brokenStore) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (ss.Written, error) {
+	if b.put != nil {
+		return ss.Written{}, b.put()
+	}
+	return b.Store.Put(ctx, o, w, u)
+}
+
+// cutAfter is a listing that fails after n records.
+func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, error) {
+	return func(whole *ss.Listing) (*ss.Listing, error) {
+		cut := ss.NewListing(whole.Modified, whole.Records, func(yield func(*ss.BSO, error) bool) {
+			i := 0
+			for b, e := range whole.Items {
+				if i == n {
+					yield(nil, err)
+					return
+				}
+				if i++; !yield(b, e) {
+					return
+				}
+			}
+		}, func() { *released = true; whole.Close() })
+		cut.ContinueAfter(ss.Offset{Skip: 1})
+		return cut, nil
+	}
+}
+
+// A listing that fails before anything of it is out is an error like any other.
+func TestListingFailsEarly(t *testing.T) {
+	t.Parallel()
+	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: fault.New(fault.Unavailable, "away")} {
+		released := false
+		u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
+			return brokenStore{Store: s, list: cutAfter(2, err, &released)}
+		}}).user(t)
+		u.post("/storage/toys", bsos("a", "b", "c")).is(200)
+		a := u.get("/storage/toys?full", "Accept: application/newlines").is(status, "0").
+			has("X-Weave-Records", "").has("X-Weave-Next-Offset", "").has("X-Last-Modified", "").has("Content-Type", "application/json")
+		if status == 503 {
+			a.has("Retry-After", "10")
+		}
+		if !released {
+			t.Error("the listing is not closed")
+		}
+	}
+}
+
+// Half a list must not look like a list: once a part is out, the only way left
+// to tell of a failure is to cut the connection.
+func TestListingFailsLate(t *testing.T) {
+	t.Parallel()
+	released := false
+	u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
+		return brokenStore{Store: s, list: cutAfter(90, errors.New("disk on fire"), &released)}
+	}}).user(t)
+	u.fill(100, 2000)
+	for _, accept := range []string{"application/json", "application/newlines"} {
+		released = false
+		res, err := u.Client().Do(u.request("GET", u.path("/storage/toys?full"), nil, "Accept: "+accept))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err == nil || res.StatusCode != 200 || len(body) < 64<<10 || json.Valid(body) {
+			t.Errorf("%s: %d, %d bytes, %v", accept, res.StatusCode, len(body), err)
+		}
+		if !released {
+			t.Error("the listing is not closed")
+		}
+	}
+}
+
+// What fails below is answered by its kind, and with nothing of its text.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	var failure func() error
+	u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
+		return brokenStore{Store: s, put: func() error { return failure() }}
+	}}).user(t)
+	coded := func(code fault.Code) func() error {
+		return func() error { return fmt.Errorf("put: %w", fault.Wrap(code, "a sentence", errors.New("a secret"))) }
+	}
+	for _, row := range []struct {
+		failure func() error
+		status  int
+		body    string
+		retry   string
+	}{
+		{coded(fault.Conflict), 503, "0", "10"},
+		{coded(fault.Unavailable), 503, "0", "10"},
+		{coded(fault.Internal), 500, "0", ""},
+		{func() error { return errors.New("disk on fire") }, 500, "0", ""},
+		{func() error { panic("a bug") }, 500, "0", ""},
+		{func() error { return ss.ErrQuota }, 403, "14", ""},
+		{func() error { return ss.ErrTooManyNames }, 400, "13", ""},
+		{func() error { return &ss.PreconditionError{Modified: 1790000000990} }, 412, "", ""},
+		{func() error { return &ss.PreconditionError{Modified: 1790000000990, NotModified: true} }, 304, "", ""},
+	} {
+		failure = row.failure
+		u.put("/storage/toys/a", `{"payload":"x"}`).is(row.status, row.body).has("Retry-After", row.retry)
+	}
+	u.get("/storage/toys").is(200, "[]")
+}
