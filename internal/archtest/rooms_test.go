@@ -1,0 +1,159 @@
+package archtest
+
+import "slices"
+
+// room is one room of the house.
+type room struct {
+	name     string
+	backends []string
+	helpers  []helper
+	wire     []string // libraries that its httpapi encodes and decodes with
+}
+
+// helper is a folder of a room that wraps one thing and that the root sees only
+// as an interface.
+type helper struct {
+	name string
+	ours []string // what it wraps of the ground floor
+	libs []string // or of others
+}
+
+var rooms = []room{
+	{
+		name: "syncstorage", backends: []string{"sqlite", "postgres"},
+		wire: []string{"github.com/go-faster/jx"},
+	},
+	{
+		name: "tokenserver", backends: []string{"sqlite", "postgres"},
+		helpers: []helper{
+			{name: "fxa", libs: []string{"github.com/go-jose/go-jose/v4", "golang.org/x/sync/singleflight"}},
+			{name: "nodeclient", ours: []string{"internal/auth/hawk"}},
+		},
+	},
+}
+
+// engines are what a backend of a name is made of.
+var engines = map[string]helper{
+	"sqlite":   {ours: []string{"internal/db/sqlitedb"}, libs: []string{"zombiezen.com/go/sqlite"}},
+	"postgres": {ours: []string{"internal/db/pgdb"}, libs: []string{"github.com/jackc/pgx/v5"}},
+}
+
+// leaves may be imported by everybody.
+var leaves = []string{"internal/fault", "internal/ident", "internal/clock"}
+
+// ground is the ground floor in its order, with the libraries that each package
+// is there to wrap.
+var ground = []helper{
+	{name: "internal/conf", libs: []string{"github.com/pelletier/go-toml/v2"}},
+	{name: "internal/obs", libs: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
+	{name: "internal/sweep"},
+	{name: "internal/db/migrate"},
+	{name: "internal/db/sqlitedb", libs: []string{"zombiezen.com/go/sqlite"}},
+	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
+	{name: "internal/auth/hawk"},
+	{name: "internal/auth/tokenlib"},
+	{name: "internal/web"},
+}
+
+// rules of the whole house.
+func rules() []rule {
+	all := []rule{{
+		who: leaves, notStd: []string{"net/http"},
+		reason: "everybody imports the leaves, so they import nobody",
+	}}
+	all = append(all, groundRules()...)
+	for _, r := range rooms {
+		all = append(all, r.rules()...)
+	}
+	return append(all,
+		rule{
+			who: []string{"internal/app", "internal/app/cli"}, ours: slices.Concat(leaves, []string{
+				"internal/app", "internal/conf", "internal/obs", "internal/sweep", "internal/web", "internal/auth/*", "internal/db/*",
+			}, roomFolders()),
+			libs: []string{"*"}, tests: []string{"internal/**", "test/**"},
+			reason: "app wires what serves; what only tests use would end up in the binary",
+		},
+		rule{
+			who: []string{"cmd/holdfast"}, ours: []string{"internal/app", "internal/app/cli"},
+			reason: "main hands its process over to cli; what it did itself could not be tested",
+		},
+		rule{
+			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/ident", "internal/testdb"},
+			libs:   []string{"github.com/jackc/pgx/v5"},
+			reason: "testdb starts servers for everybody's tests, and would be part of a cycle if it knew who they are",
+		},
+		rule{
+			who:    []string{"internal/archtest"},
+			reason: "it reads the house from outside: a house that does not build is still judged",
+		},
+		rule{
+			who: []string{"test/**"}, ours: []string{"test/**"}, libs: []string{"*"}, tests: []string{"internal/auth/*", "internal/testdb"},
+			reason: "it tests the binary as its users meet it; knowing the inside would hide what they see",
+		},
+	)
+}
+
+// groundRules let each package of the ground floor import what stands before it.
+func groundRules() (all []rule) {
+	before := slices.Clone(leaves)
+	for _, g := range ground {
+		all = append(all, rule{
+			who: []string{g.name}, ours: slices.Clone(before), libs: g.libs, tests: []string{"internal/testdb"},
+			reason: "the ground floor carries every room, so it knows none, and its order keeps it free of cycles",
+		})
+		before = append(before, g.name)
+	}
+	return all
+}
+
+func (r room) rules() []rule {
+	root := "internal/" + r.name
+	own := []string{root}
+	// Tests of a room run against its real backends.
+	tests := []string{root + "/**", "internal/db/*", "internal/auth/*", "internal/web", "internal/obs", "internal/testdb"}
+	all := []rule{
+		{
+			who: own, ours: leaves, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
+			reason: "the root holds the room's rules, to be read and tested without a server, a driver or another room",
+		},
+		{
+			who: []string{root + "/httpapi"}, ours: slices.Concat(own, leaves, []string{"internal/web", "internal/auth/*", "internal/obs"}),
+			libs: r.wire, tests: tests,
+			reason: "httpapi speaks the protocol and leaves what is kept to the Store that it is given",
+		},
+		{
+			who: []string{root + "/storetest"}, ours: slices.Concat(own, leaves, []string{"internal/testdb"}), libs: []string{"pgregory.net/rapid"},
+			reason: "the suite is the contract: what only one backend has is not in it",
+		},
+	}
+	for _, name := range r.backends {
+		engine := engines[name]
+		all = append(all, rule{
+			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, engine.ours, []string{"internal/db/migrate"}),
+			libs: engine.libs, notStd: []string{"net/http"}, tests: []string{root + "/storetest", "internal/testdb"},
+			reason: "a backend keeps what its own room says, in one engine; configuration and wiring are app's",
+		})
+	}
+	for _, h := range r.helpers {
+		all = append(all, rule{
+			who: []string{root + "/" + h.name}, ours: slices.Concat(own, leaves, h.ours), libs: h.libs, tests: tests,
+			reason: "a helper wraps one thing for its room, and nothing else may come to lean on it",
+		})
+	}
+	return all
+}
+
+// roomFolders are the packages of the rooms that serve.
+func roomFolders() (folders []string) {
+	for _, r := range rooms {
+		root := "internal/" + r.name
+		folders = append(folders, root, root+"/httpapi")
+		for _, name := range r.backends {
+			folders = append(folders, root+"/"+name)
+		}
+		for _, h := range r.helpers {
+			folders = append(folders, root+"/"+h.name)
+		}
+	}
+	return folders
+}
