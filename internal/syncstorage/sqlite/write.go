@@ -133,13 +133,15 @@ func (st *step) quota() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	before := after - st.delta.Bytes
+	// A record that takes the place of an expired one is new to the quota,
+	// though the counters may not grow.
+	before := after - st.delta.Bytes - st.expired
 	if q.Exceeded(before, after) {
 		expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
 		if err != nil {
 			return 0, err
 		}
-		before -= expired + st.expired
+		before -= expired
 		after -= expired
 	}
 	return after, q.Check(before, after)
