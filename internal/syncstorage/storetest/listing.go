@@ -265,6 +265,8 @@ func largeListing(t *testing.T, u *user) {
 	if !slices.Equal(paged, whole.records) {
 		t.Error("the pages are not the whole")
 	}
+	q = ss.Query{Collection: "history", Sort: ss.Newest, Full: true, Limit: ss.Some(n)}
+	equal(t, "more of exactly the limit", u.query(q).more, false)
 	for _, q := range []ss.Query{
 		{IDs: []string{"07", "dead", "03"}, Sort: ss.Oldest, Full: true},
 		{IDs: []string{"07", "dead", "03"}, Sort: ss.Oldest},

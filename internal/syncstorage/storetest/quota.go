@@ -19,6 +19,7 @@ func quotaChecks() []check {
 		{"StagedOverStored", quotaStagedOverStored},
 		{"Commit", quotaCommit},
 		{"ExpiredIsNotUsed", quotaExpired},
+		{"ExpiredIsNotUsedByBatch", quotaExpiredByBatch},
 		{"Used", quotaUsed},
 		{"EdgeOfTheQuota", quotaEdge},
 	}
@@ -208,17 +209,33 @@ func quotaExpired(t *testing.T, u *user) {
 	must(t, "Post over the expired", err)
 	u.wantUsage("Post", "bookmarks", 2, 50)
 
+	// A row that takes no more room than the expired one in its place is new
+	// to the quota all the same.
 	v := u.other()
-	v.put("tabs", mortal("a", xs(100), 10))
+	v.post("tabs", mortal("a", xs(60), 10), bso("b", xs(90)))
 	v.wait(11e9)
+	_, err = v.store.Put(t.Context(), v.owner, v.limited("tabs", 100), bso("a", xs(11)))
+	wantError(t, "Put over the expired of a byte too much", err, ss.ErrQuota)
+	_, err = v.store.Post(t.Context(), v.owner, v.limited("tabs", 100), []ss.Update{bso("a", xs(60))})
+	wantError(t, "Post over the expired of as much", err, ss.ErrQuota)
+	_, err = v.store.Commit(t.Context(), v.owner, v.limited("tabs", 100), v.stage("tabs"), []ss.Update{bso("a", xs(60))}, limits())
+	wantError(t, "Commit over the expired of as much", err, ss.ErrQuota)
+	_, err = v.store.Put(t.Context(), v.owner, v.limited("tabs", 100), bso("a", xs(10)))
+	must(t, "Put over the expired", err)
+}
+
+// quotaExpiredByBatch is quotaExpired for what is staged.
+func quotaExpiredByBatch(t *testing.T, u *user) {
+	u.put("tabs", mortal("a", xs(100), 10))
+	u.wait(11e9)
 	b := newBatch()
-	_, err = v.store.Append(t.Context(), v.owner, v.limited("tabs", 100), b, true, []ss.Update{bso("a", xs(60))}, limits())
+	_, err := u.store.Append(t.Context(), u.owner, u.limited("tabs", 100), b, true, []ss.Update{bso("a", xs(60))}, limits())
 	must(t, "Append over the expired", err)
-	_, err = v.store.Append(t.Context(), v.owner, v.limited("tabs", 100), b, false, []ss.Update{bso("b", xs(41))}, limits())
+	_, err = u.store.Append(t.Context(), u.owner, u.limited("tabs", 100), b, false, []ss.Update{bso("b", xs(41))}, limits())
 	wantError(t, "Append of a byte too much", err, ss.ErrQuota)
-	_, err = v.store.Append(t.Context(), v.owner, v.limited("tabs", 100), b, false, []ss.Update{bso("b", xs(40))}, limits())
+	_, err = u.store.Append(t.Context(), u.owner, u.limited("tabs", 100), b, false, []ss.Update{bso("b", xs(40))}, limits())
 	must(t, "Append", err)
-	got, err := v.store.Commit(t.Context(), v.owner, v.limited("tabs", 100), b, nil, limits())
+	got, err := u.store.Commit(t.Context(), u.owner, u.limited("tabs", 100), b, nil, limits())
 	must(t, "Commit", err)
 	equal(t, "Used", got.Used, 100)
 }

@@ -139,6 +139,12 @@ func sweepBatches(t *testing.T, u *user) {
 	equalIDs(t, "tabs", u.list("tabs"), "a", "c")
 	equalIDs(t, "forms", u.list("forms"), "c")
 
+	u.stage("forms", bso("d", "x"))
+	before := u.state()
+	u.now += 3 * hour
+	u.drain()
+	u.wantState("the sweep of a batch in a collection", before)
+
 	v := u.other()
 	v.stage("forms", bso("a", "x"))
 	v.now += 3 * hour
