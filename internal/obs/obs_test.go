@@ -94,6 +94,31 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// The environment's endpoint is used when the configuration has none. It sets a
+// variable of the process, so it does not run beside others.
+func TestTracesByEnvironment(t *testing.T) {
+	received := make(chan string, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.URL.Path }))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+	if traces, err := obs.StartTraces(t.Context(), "", "1.2.3"); traces != nil || err != nil {
+		t.Errorf("without an endpoint: %v, %v", traces, err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	traces, err := obs.StartTraces(t.Context(), "", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces.Handler(http.NotFoundHandler(), func(*http.Request) string { return "x" }).
+		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	if err := traces.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if path := <-received; path != "/v1/traces" {
+		t.Errorf("sent to %s", path)
+	}
+}
+
 func TestNoTraces(t *testing.T) {
 	t.Parallel()
 	var none *obs.Traces
@@ -103,4 +128,21 @@ func TestNoTraces(t *testing.T) {
 	if err := none.Close(t.Context()); err != nil || !called {
 		t.Errorf("called %v, %v", called, err)
 	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	m := obs.NewMetrics("1.2.3", "abc")
+	statement := m.Database("syncstorage", "sqlite")
+	b.Run("request", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			m.Request("syncstorage", "bso", "PUT", 200, time.Millisecond)
+		}
+	})
+	b.Run("statement", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			statement("sync.put", time.Millisecond, nil)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -20,10 +21,19 @@ type Traces struct {
 	provider *sdktrace.TracerProvider
 }
 
-// StartTraces sends to a collector's base URL by OTLP over HTTP. It does not
-// fail because the collector is away: spans are then dropped.
+// StartTraces sends to a collector's base URL by OTLP over HTTP. When endpoint
+// is "" the variables count that every OpenTelemetry program reads, and without
+// them there are no Traces. It does not fail because the collector is away:
+// spans are then dropped.
 func StartTraces(ctx context.Context, endpoint, version string) (*Traces, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
+	var opts []otlptracehttp.Option
+	switch {
+	case endpoint != "":
+		opts = append(opts, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
+	case os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
+		return nil, nil
+	}
+	exporter, err := otlptracehttp.New(ctx, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
