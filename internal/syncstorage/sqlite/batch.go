@@ -28,7 +28,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err != nil {
 			return err
 		}
-		used, err := st.stagedBytes(b, before, us)
+		used, err := st.stagedBytes(b, before)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err := exec(st.c, sqlCountBatch, after.Records, after.Bytes, st.user, st.coll, b); err != nil {
 			return err
 		}
-		grown, err := st.stagedBytes(b, after, nil)
+		grown, err := st.stagedBytes(b, after)
 		if err == nil {
 			err = w.Quota.Check(used, grown)
 		}
@@ -84,25 +84,17 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
 }
 
 // stagedBytes is what the user would have if the batch were committed now. What
-// has expired and what the batch will replace is subtracted only where it can
-// decide: where the sum, with what the request is about to add, is over the
-// quota.
-func (st *step) stagedBytes(b ss.BatchID, staged ss.Delta, adds []ss.Update) (int64, error) {
+// has expired and what the batch will replace is subtracted only above the
+// quota: below it there is nothing to decide.
+func (st *step) stagedBytes(b ss.BatchID, staged ss.Delta) (int64, error) {
 	q := st.w.Quota
 	if q.Limit <= 0 {
 		return 0, nil
 	}
 	used, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
-	if err != nil {
-		return 0, err
-	}
 	used += staged.Bytes
-	most := used
-	for i := range adds {
-		most += int64(len(adds[i].Payload.Value))
-	}
-	if most <= q.Limit {
-		return used, nil
+	if err != nil || used <= q.Limit {
+		return used, err
 	}
 	expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
 	if err != nil {
