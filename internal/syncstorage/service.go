@@ -196,8 +196,8 @@ func (s *Service) sift(collection string, items []Item) (Posted, []Update, error
 		it := &items[i]
 		size := int64(len(it.Payload.Value))
 		reason := it.Reason
-		if reason == "" {
-			reason = fault.Message(it.Check())
+		if err := it.Check(); reason == "" && err != nil {
+			reason = fault.Message(err)
 		}
 		switch {
 		case reason != "":

@@ -51,7 +51,10 @@ func ExpiresAt(stamp Timestamp, ttl int64) Timestamp {
 }
 
 // String is the wire format, such as "1234567890.10".
-func (t Timestamp) String() string { return string(t.Append(nil)) }
+func (t Timestamp) String() string {
+	var b [16]byte // "253402300799.99" fits
+	return string(t.Append(b[:0]))
+}
 
 // Append appends the wire format.
 func (t Timestamp) Append(b []byte) []byte {

@@ -232,3 +232,22 @@ func TestTokenWithAccount(t *testing.T) {
 	u.put("/storage/toys/a", `{"payload":"x"}`).is(200)
 	u.get("/storage/toys").is(200, `["a"]`)
 }
+
+// Behind a proxy a client signs the public address, whatever of it arrives.
+func TestPublicURL(t *testing.T) {
+	t.Parallel()
+	u := start(t, setup{public: "https://example.org/sync"}).user(t)
+	for sent, signed := range map[string]string{
+		"/sync" + u.path("/info/collections"):         "/sync" + u.path("/info/collections"),
+		u.path("/info/collections"):                   "/sync" + u.path("/info/collections"),
+		"/sync" + u.path("/storage/toys?ids=%7Ba%7D"): "/sync" + u.path("/storage/toys?ids=%7Ba%7D"),
+		"/sync/storage" + u.path("/info/quota"):       "/sync/storage" + u.path("/info/quota"),
+	} {
+		r := u.unsigned("GET", sent, nil)
+		u.resign(r, func(s *hawk.Request) { s.Host, s.Port, s.Target = "example.org", 443, signed })
+		u.send(r).is(200)
+		u.resign(r, func(s *hawk.Request) { s.Host, s.Port, s.Target = "example.org", 443, signed[len("/sync"):] })
+		u.send(r).is(401)
+		u.send(u.request("GET", sent, nil)).is(401)
+	}
+}

@@ -8,7 +8,8 @@ func (h *Handler) get(x *exchange) error {
 		return err
 	}
 	x.modified(b.Modified)
-	return x.answer(http.StatusOK, appendBSO(nil, &b))
+	text := make([]byte, 0, 128+len(b.ID)+len(b.Payload)*9/8) // payloads are full of quotes
+	return x.answer(http.StatusOK, appendBSO(text, &b))
 }
 
 // put writes a record; the body of the answer is the bare stamp.

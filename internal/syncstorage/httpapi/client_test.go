@@ -142,6 +142,17 @@ func (u *user) send(r *http.Request) *answer {
 	return a
 }
 
+// status sends a request from any goroutine, and returns 0 when that failed.
+func (u *user) status(r *http.Request) int {
+	res, err := u.Client().Do(r)
+	if err != nil {
+		u.t.Error(err)
+		return 0
+	}
+	res.Body.Close()
+	return res.StatusCode
+}
+
 // answer is what came back.
 type answer struct {
 	t      testing.TB
@@ -219,8 +230,6 @@ func (a *answer) has(name, value string) *answer {
 }
 
 func (a *answer) modified() string { return a.header.Get("X-Last-Modified") }
-
-func (a *answer) now() string { return a.header.Get("X-Weave-Timestamp") }
 
 // into decodes the body.
 func (a *answer) into(v any) {

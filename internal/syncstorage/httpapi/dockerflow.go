@@ -54,7 +54,7 @@ type Pool struct {
 // do not wait much longer themselves.
 const pingTimeout = 5 * time.Second
 
-// Serve is a web.Handler; errors are for WriteError.
+// Serve is a web.Handler; its web.ErrorWriter is WriteError.
 func (d *Dockerflow) Serve(w http.ResponseWriter, r *http.Request) error {
 	at, err := d.Address(r)
 	if err != nil {

@@ -47,8 +47,7 @@ var (
 
 // judge maps an error to the status and the integer of its answer.
 func judge(err error) (status, code int) {
-	var own *refusal
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.status, own.code
 	}
 	switch {
@@ -75,16 +74,15 @@ func judge(err error) (status, code int) {
 	return http.StatusInternalServerError, codeUnknown
 }
 
-// WriteError is the room's web.ErrorWriter. Together with the handler's own
-// errors it serves those of the listener: a panic, a server that sheds load.
+// WriteError answers with an error in the protocol's form, without the headers
+// that only the room's own answers have: see Handler.WriteError.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
-	var unmet *ss.PreconditionError
-	if errors.As(err, &unmet) {
+	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
+		status := http.StatusPreconditionFailed
 		if unmet.NotModified {
-			w.WriteHeader(http.StatusNotModified)
-		} else {
-			w.WriteHeader(http.StatusPreconditionFailed)
+			status = http.StatusNotModified
 		}
+		w.WriteHeader(status)
 		return
 	}
 	h := w.Header()
@@ -104,10 +102,10 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 
 // bodyError tells what a failed read of a body means.
 func bodyError(err error) error {
-	var tooLong *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLong):
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return errLongStream
+	}
+	switch {
 	case errors.Is(err, hawk.ErrPayload):
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -39,8 +39,8 @@ type exchange struct {
 	ask   ss.Request // the collection, the precondition, the moment of arrival
 }
 
-// Serve is the room's web.Handler. The errors it returns are for WriteError;
-// after one that comes in the middle of a listing the connection must be cut.
+// Serve is the room's web.Handler: after an error that comes in the middle of a
+// listing the connection must be cut.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient
@@ -49,19 +49,33 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	now := h.Clock()
+	h.greet(w, now)
 	x := &exchange{in: r, out: w, ask: ss.Request{Now: ss.At(now)}}
-	w.Header().Set("X-Weave-Timestamp", x.ask.Now.String())
-	if h.Backoff != nil {
-		if d := h.Backoff(); d > 0 {
-			w.Header().Set("X-Weave-Backoff", strconv.Itoa(int((d+time.Second-1)/time.Second)))
-		}
-	}
 	err := h.serve(x, now)
-	var unmet *ss.PreconditionError
-	if errors.As(err, &unmet) {
+	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		x.modified(unmet.Modified)
 	}
 	return err
+}
+
+// WriteError is the room's web.ErrorWriter. Together with the errors of Serve it
+// writes those of the listener: a panic, a server that sheds load.
+func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
+		h.greet(w, h.Clock())
+	}
+	WriteError(w, r, err)
+}
+
+// greet sets what every answer has: the time, and whether to come less often.
+func (h *Handler) greet(w http.ResponseWriter, now time.Time) {
+	w.Header().Set("X-Weave-Timestamp", ss.At(now).String())
+	if h.Backoff == nil {
+		return
+	}
+	if d := h.Backoff(); d > 0 {
+		w.Header().Set("X-Weave-Backoff", strconv.Itoa(int((d+time.Second-1)/time.Second)))
+	}
 }
 
 func (h *Handler) serve(x *exchange, now time.Time) error {

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
 
 func TestInfo(t *testing.T) {
@@ -105,4 +107,35 @@ func TestBackoff(t *testing.T) {
 		u.get("/info/collections").is(200).has("X-Weave-Backoff", header)
 		u.get("/storage/toys/a").is(404).has("X-Weave-Backoff", header)
 	}
+}
+
+// A server that has too much to do says so in its own words, and asks even
+// those whom it turns away to stay away for longer.
+func TestShedding(t *testing.T) {
+	t.Parallel()
+	busy, done := make(chan struct{}), make(chan struct{})
+	u := start(t, setup{
+		fails: true, gate: web.NewGate(1, time.Millisecond), backoff: func() time.Duration { return time.Minute },
+		store: func(s ss.Store) ss.Store {
+			return brokenStore{Store: s, put: func() error {
+				busy <- struct{}{}
+				<-done
+				return ss.ErrQuota
+			}}
+		},
+	}).user(t)
+	var first sync.WaitGroup
+	put := u.request("PUT", u.path("/storage/toys/a"), strings.NewReader(`{}`))
+	first.Go(func() {
+		if status := u.status(put); status != 403 {
+			t.Errorf("the request that was let in: %d", status)
+		}
+	})
+	<-busy
+	if a := u.get("/info/collections").is(503, "0").has("X-Weave-Backoff", "60"); a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	close(done)
+	first.Wait()
+	u.get("/info/collections").is(200)
 }

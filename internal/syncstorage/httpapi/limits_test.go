@@ -194,9 +194,15 @@ func TestReportedQuota(t *testing.T) {
 		c.EnableQuota = true
 		c.Limits.MaxQuotaLimit = 1024
 	}}).user(t)
-	u.put("/storage/toys/a", sized("a", 1000)).is(200).has("X-Weave-Quota-Remaining", "0.0234375")
+	u.put("/storage/toys/a", sized("a", 1024)).is(200).has("X-Weave-Quota-Remaining", "0")
+	if u.over.Load() != 0 {
+		t.Error("a user at the limit is reported")
+	}
 	u.put("/storage/toys/b", sized("b", 1000)).is(200).has("X-Weave-Quota-Remaining", "0")
-	u.get("/info/quota").is(200, "[1.953125,null]")
+	if got := u.over.Load(); got != 2024 {
+		t.Errorf("reported with %d bytes", got)
+	}
+	u.get("/info/quota").is(200, "[1.9765625,null]")
 	u.delete("/storage/nothing").is(200).has("X-Weave-Quota-Remaining", "")
 	newUser(t).put("/storage/toys/a", `{}`).is(200).has("X-Weave-Quota-Remaining", "")
 }

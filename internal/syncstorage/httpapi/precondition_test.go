@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -160,9 +161,8 @@ func TestOneWins(t *testing.T) {
 	status := make([]int, clients)
 	var wg sync.WaitGroup
 	for i := range clients {
-		wg.Go(func() {
-			status[i] = u.post("/storage/toys", fmt.Sprintf(`[{"id":"a","payload":"%d"}]`, i), unless+seen).status
-		})
+		r := u.request("POST", u.path("/storage/toys"), strings.NewReader(fmt.Sprintf(`[{"id":"a","payload":"%d"}]`, i)), unless+seen)
+		wg.Go(func() { status[i] = u.status(r) })
 	}
 	wg.Wait()
 	won := 0

@@ -37,7 +37,9 @@ type setup struct {
 	readers int                     // connections of the real one
 	secrets []string
 	backoff func() time.Duration
+	public  string // URL
 	pace    web.Rate
+	gate    *web.Gate
 	fails   bool // failures of the server are expected
 	log     *slog.Logger
 }
@@ -49,6 +51,7 @@ type server struct {
 	clock *clock.Manual
 	keys  *tokenlib.Keyring
 	users atomic.Int64
+	over  atomic.Int64 // bytes that the last user over the quota was reported with
 }
 
 func start(t testing.TB, with setup) *server {
@@ -68,12 +71,12 @@ func start(t testing.TB, with setup) *server {
 		with.secrets = []string{secret}
 	}
 	s := &server{clock: clock.NewManual(dawn), keys: keyring(t, with.secrets...)}
-	addresses, err := web.NewResolver("", nil)
+	addresses, err := web.NewResolver(with.public, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &httpapi.Handler{
-		Service:  ss.NewService(store, conf, nil),
+		Service:  ss.NewService(store, conf, func(_ ss.Owner, used int64) { s.over.Store(used) }),
 		Keyring:  s.keys,
 		Clock:    s.clock.Now,
 		TimeSkew: conf.HawkTimeSkew,
@@ -81,7 +84,7 @@ func start(t testing.TB, with setup) *server {
 		Backoff:  with.backoff,
 	}
 	s.listen(t, web.Room{
-		Name: "syncstorage", Serve: h.Serve, Error: httpapi.WriteError,
+		Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Gate: with.gate,
 		Route: func(r *http.Request) string { return httpapi.Label(r.URL.EscapedPath()) },
 	}, with)
 	return s

@@ -1,0 +1,119 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/clock"
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/httpapi"
+	"holdfast/internal/web"
+)
+
+// bench is the room without its listener.
+func bench(b *testing.B, store ss.Store) (serve func(method, target, body string, status int)) {
+	b.Helper()
+	conf := ss.DefaultConfig()
+	keys := keyring(b, secret)
+	addresses, err := web.NewResolver("http://localhost", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &server{clock: clock.NewManual(dawn)}
+	h := &httpapi.Handler{
+		Service: ss.NewService(store, conf, nil), Keyring: keys, Clock: s.clock.Now, TimeSkew: conf.HawkTimeSkew, Address: addresses.Resolve,
+	}
+	id, key := s.token(b, keys, claims(1))
+	headers := map[string]http.Header{}
+	return func(method, target, body string, status int) {
+		head := headers[method+target]
+		if head == nil {
+			head = http.Header{"Content-Type": {"application/json"}}
+			a := hawk.Header{ID: id, TS: dawn.Unix(), Nonce: "nonce"}
+			a = a.Sign(key, hawk.Request{Method: method, Target: target, Host: "localhost", Port: 80})
+			head.Set("Authorization", a.String())
+			headers[method+target] = head
+		}
+		path, query, _ := strings.Cut(target, "?")
+		r := &http.Request{
+			Method: method, RequestURI: target, URL: &url.URL{Path: path, RawQuery: query}, Header: head,
+			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+		}
+		w := &sink{header: http.Header{}}
+		if err := h.Serve(w, r.WithContext(b.Context())); err != nil || w.status != status {
+			b.Fatalf("%s %s: %d, %v", method, target, w.status, err)
+		}
+	}
+}
+
+// sink is an answer that nobody reads.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header    { return s.header }
+func (s *sink) WriteHeader(status int) { s.status = status }
+
+func (s *sink) Write(p []byte) (int, error) {
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	return len(p), nil
+}
+
+func BenchmarkPut(b *testing.B) {
+	serve := bench(b, openStore(b, 0))
+	body := sized("a", 450)
+	b.ReportAllocs()
+	for b.Loop() {
+		serve("PUT", "/1.5/1/storage/toys/a", body, 200)
+	}
+}
+
+func BenchmarkPost100(b *testing.B) {
+	serve := bench(b, openStore(b, 0))
+	body := hundred(0)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		serve("POST", "/1.5/1/storage/toys", body, 200)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	serve := bench(b, openStore(b, 0))
+	serve("PUT", "/1.5/1/storage/toys/a", sized("a", 450), 200)
+	b.ReportAllocs()
+	for b.Loop() {
+		serve("GET", "/1.5/1/storage/toys/a", "", 200)
+	}
+}
+
+func BenchmarkGet1000(b *testing.B) {
+	serve := bench(b, openStore(b, 0))
+	for i := range 10 {
+		serve("POST", "/1.5/1/storage/toys", hundred(i), 200)
+	}
+	b.SetBytes(1000 * 500)
+	b.ReportAllocs()
+	for b.Loop() {
+		serve("GET", "/1.5/1/storage/toys?full=1", "", 200)
+	}
+}
+
+// hundred is the body of a POST of 100 records of about 500 bytes, in the form
+// of Firefox: the payload is JSON itself.
+func hundred(n int) string {
+	list := make([]string, 100)
+	for i := range list {
+		payload := `{\"ciphertext\":\"` + strings.Repeat("Ab0/", 80) + `\",\"IV\":\"AbcdefghijklmnopqrstuA==\",\"hmac\":\"` + strings.Repeat("0a", 32) + `\"}`
+		list[i] = fmt.Sprintf(`{"id":"record-%03d-%03d","sortindex":%d,"payload":"%s"}`, n, i, i, payload)
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
