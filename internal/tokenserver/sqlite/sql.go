@@ -25,7 +25,7 @@ const (
 	sqlRetire = `UPDATE users SET replaced_at = ?, generation = 9223372036854775807
 		WHERE email = ? AND service = ` + service + ` AND replaced_at IS NULL`
 	sqlChangePassword = `UPDATE users SET generation = ?1
-		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL`
+		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL AND generation < ?1`
 	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
 	sqlDue = `SELECT ` + userColumns + `, EXISTS (
