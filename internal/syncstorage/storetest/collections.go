@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"sync"
+	"errors"
 	"testing"
 
 	ss "holdfast/internal/syncstorage"
@@ -16,6 +16,7 @@ func collectionChecks() []check {
 		{"NamesSurviveDeleteAll", namesSurvive},
 		{"RefusedNameLeavesNoTrace", refusedName},
 		{"ConcurrentFirstUse", concurrentFirstUse},
+		{"ConcurrentNames", concurrentNames},
 		{"HiddenWhileABatchIsOpen", hiddenCollection},
 		{"EmptyCollectionStays", emptyCollection},
 	}
@@ -123,26 +124,43 @@ func refusedName(t *testing.T, u *user) {
 	must(t, "Put", err)
 }
 
-// concurrentFirstUse: sixteen users bring in one name at the same moment.
+// concurrentFirstUse: many users bring in one name at the same moment.
 func concurrentFirstUse(t *testing.T, u *user) {
 	for range 3 {
 		name := newName()
-		var users [16]*user
-		var errs [16]error
-		var wg sync.WaitGroup
+		var users [parallel]*user
 		for i := range users {
 			users[i] = u.other()
-			wg.Go(func() {
-				_, errs[i] = users[i].store.Put(t.Context(), users[i].owner, users[i].write(name), bso("a", "x"))
-			})
 		}
-		wg.Wait()
-		for i, v := range users {
-			must(t, "Put", errs[i])
+		errs := together(parallel, func(i int) error {
+			_, err := users[i].store.Put(t.Context(), users[i].owner, users[i].write(name), bso("a", "x"))
+			return err
+		})
+		must(t, "Put", errors.Join(errs...))
+		for _, v := range users {
 			equal(t, "collections", len(v.collections().Stamps), 1)
 			equal(t, "payload", v.get(name, "a").payload, "x")
 		}
 	}
+}
+
+// concurrentNames: the cap holds for one user with many requests at once.
+func concurrentNames(t *testing.T, u *user) {
+	brought := 0
+	for _, err := range together(parallel, func(int) error {
+		w := u.write(newName())
+		w.MaxNames = 3
+		_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "x"))
+		return err
+	}) {
+		if err == nil {
+			brought++
+			continue
+		}
+		wantError(t, "Put", err, ss.ErrTooManyNames)
+	}
+	equal(t, "new names", brought, 3)
+	equal(t, "collections", len(u.state().shelves), 3)
 }
 
 // hiddenCollection: a batch on a collection that is not there does not make it

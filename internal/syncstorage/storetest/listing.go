@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -149,6 +150,7 @@ func listLimits(t *testing.T, u *user) {
 	}{
 		{1, 0, all[:1], true}, {2, 0, all[:2], true}, {3, 0, all, false}, {4, 0, all, false}, {10_000, 0, all, false},
 		{1, 1, all[1:2], true}, {2, 1, all[1:], false}, {1, 2, all[2:], false}, {1, 3, nil, false}, {5, 1_000_000, nil, false},
+		{math.MaxInt32, 0, all, false}, {math.MaxInt32, math.MaxInt32, nil, false},
 	} {
 		q := ss.Query{Collection: "bookmarks", Sort: ss.Oldest, Limit: ss.Some(tc.limit), Offset: ss.Offset{Skip: tc.skip}}
 		p := u.query(q)

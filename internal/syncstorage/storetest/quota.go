@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	ss "holdfast/internal/syncstorage"
@@ -282,14 +281,8 @@ func quotaEdge(t *testing.T, u *user) {
 		u := u.other()
 		_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), sharedBatch, true, nil, limits())
 		must(t, "Append", err)
-		var errs [8]error
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() { errs[i] = write(u, i) })
-		}
-		wg.Wait()
 		won := 0
-		for _, err := range errs {
+		for _, err := range together(8, func(i int) error { return write(u, i) }) {
 			if err == nil {
 				won++
 				continue
