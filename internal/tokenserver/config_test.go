@@ -51,8 +51,7 @@ func TestConfigCheck(t *testing.T) {
 func TestEverySettingIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[JWK]()} {
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for f := range typ.Fields() {
 			if f.Tag.Get("toml") == "" || !strings.HasSuffix(f.Tag.Get("doc"), ".") {
 				t.Errorf("%s.%s has no name or no sentence", typ, f.Name)
 			}

@@ -86,8 +86,7 @@ func FuzzParseKeyID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		k, err := ParseKeyID(s)
 		if err != nil {
-			var refusal *Refusal
-			if !errors.As(err, &refusal) {
+			if _, ok := errors.AsType[*Refusal](err); !ok {
 				t.Fatalf("%q: %v", s, err)
 			}
 			return

@@ -73,8 +73,8 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	if s.Config.InitNodeURL != "" {
 		ensure, address = s.Store.EnsureNode, s.Config.InitNodeURL
 	}
-	if address == "" {
-		address = Self
+	if address == "" || len(address) > maxNodeURL && s.Config.InitNodeURL == "" {
+		address = Self // which is where the public URL leads as well
 	}
 	address, err := CheckNodeURL(address)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,7 @@ func TestEnsureNode(t *testing.T) {
 	}{
 		{"nothing is configured", "", "", tokenserver.Self},
 		{"a public URL", "https://here.example/sync", "", "https://here.example/sync"},
+		{"a public URL that the table cannot hold", "https://here.example/" + strings.Repeat("s", 44), "", tokenserver.Self},
 		{"a node of its own", "https://here.example", "https://there.example/", "https://there.example"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -131,9 +133,11 @@ func TestEnsureNode(t *testing.T) {
 			}
 		})
 	}
-	long := newRoom(t, func(o *tokenserver.Options) { o.PublicURL = "https://" + string(make([]byte, 60)) })
+	long := newRoom(t, func(o *tokenserver.Options) {
+		o.Config.InitNodeURL = "https://there.example/" + strings.Repeat("s", 44)
+	})
 	if _, err := long.EnsureNode(t.Context()); !fault.Is(err, fault.Invalid) {
-		t.Errorf("a URL that the table cannot hold: %v", err)
+		t.Errorf("a node that the table cannot hold: %v", err)
 	}
 }
 

@@ -164,7 +164,7 @@ func TestErrorsTellNoToken(t *testing.T) {
 		if err == nil {
 			t.Fatal("accepted")
 		}
-		for _, part := range strings.Split(token, ".") {
+		for part := range strings.SplitSeq(token, ".") {
 			if strings.Contains(err.Error(), part) {
 				t.Errorf("the error tells the token: %v", err)
 			}

@@ -43,12 +43,10 @@ func unsupported(name, description string) error {
 
 // answerTo maps an error to its answer.
 func answerTo(err error) answer {
-	var refusal *tokenserver.Refusal
-	if errors.As(err, &refusal) { // first: what is below it is only its cause
+	if refusal, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first: what is below it is only its cause
 		return answerToRefusal(refusal)
 	}
-	var own *status
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*status](err); ok {
 		return own.answer
 	}
 	switch {

@@ -138,7 +138,7 @@ type reply struct {
 	body   string
 }
 
-// do sends a request; headers are name, value, name, value …
+// do sends a request; headers are names and values in turn.
 func (s *server) do(t testing.TB, method, path string, headers ...string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)

@@ -98,6 +98,10 @@ func testSameKeysSameUser(t *testing.T, e env) {
 	if second.UID == first.UID || second.NodeID != first.NodeID {
 		t.Errorf("new keys: %+v after %+v", second, first)
 	}
+	e.signIn(t, a, signIn(30, "bb", 21))
+	if got := e.users(t, a); len(got) != 2 || got[0].Generation != 30 || got[1].Generation != 20 || got[1].KeysChangedAt != ts.At(20) {
+		t.Errorf("what is replaced changes no more: %+v", got)
+	}
 }
 
 // testNewestTwentyCount: keys are stale as long as they are among the newest
