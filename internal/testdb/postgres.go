@@ -53,18 +53,6 @@ func PostgresDatabase(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
-// Citus returns the URL of a database with the Citus extension, which suites
-// share.
-func Citus(t testing.TB) string {
-	t.Helper()
-	base := os.Getenv("TEST_CITUS_URL")
-	if base == "" {
-		absent(t, EngineCitus, "set TEST_CITUS_URL")
-	}
-	ran(t, EngineCitus)
-	return base
-}
-
 // DurablePostgres starts a server of the test's own that keeps what it has
 // acknowledged, and that the test may stop, kill and start: for benchmarks and
 // for tests of what happens when the server goes away.
@@ -83,7 +71,7 @@ func DurablePostgres(t testing.TB) *PostgresServer {
 }
 
 // execute runs one statement that cannot run in a transaction.
-func execute(t testing.TB, url, sql string) {
+func execute(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	// Not the test's context: that has ended when its cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -92,7 +80,7 @@ func execute(t testing.TB, url, sql string) {
 	if err != nil {
 		t.Fatalf("connect to PostgreSQL: %v", err)
 	}
-	_, err = conn.Exec(ctx, sql)
+	_, err = conn.Exec(ctx, sql, args...)
 	if err := errors.Join(err, conn.Close(ctx)); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}

@@ -42,7 +42,7 @@ func TestStore(t *testing.T) {
 
 func TestStoreOnCitus(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.Citus(t)) })
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase(t)) })
 }
 
 // TestStoreWithoutPreparedStatements runs the contract as it is behind a

@@ -1,0 +1,85 @@
+package testdb
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/ident"
+)
+
+// CitusDatabase returns the URL of a new database, distributed over the
+// cluster that TEST_CITUS_URL leads to and empty, which is dropped when the
+// test ends. The URL names a database of the cluster's coordinator; its nodes
+// must be reachable from here under the names that they have for each other.
+func CitusDatabase(t testing.TB) string {
+	t.Helper()
+	base := os.Getenv("TEST_CITUS_URL")
+	if base == "" {
+		absent(t, EngineCitus, "set TEST_CITUS_URL to a database with the Citus extension")
+	}
+	ran(t, EngineCitus)
+	name := "test_" + ident.New()
+	coordinator := withDatabase(t, base, name)
+	// Citus is of one database: a new one on every node is a cluster again.
+	nodes := citusNodes(t, base)
+	for _, n := range nodes {
+		server := withHost(t, base, n)
+		execute(t, server, `CREATE DATABASE `+name+` TEMPLATE template0`)
+		t.Cleanup(func() { execute(t, server, `DROP DATABASE `+name+` WITH (FORCE)`) })
+		execute(t, withDatabase(t, server, name), `CREATE EXTENSION citus`)
+	}
+	for _, n := range nodes {
+		join := `citus_add_node`
+		if n.coordinates {
+			join = `citus_set_coordinator_host`
+		}
+		execute(t, coordinator, `SELECT `+join+`($1::text, $2::int)`, n.host, n.port)
+	}
+	return coordinator
+}
+
+// citusNode is a server of a cluster.
+type citusNode struct {
+	host        string
+	port        int
+	coordinates bool
+}
+
+// citusNodes are the servers of a cluster, the coordinator first.
+func citusNodes(t testing.TB, base string) []citusNode {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, base)
+	if err != nil {
+		t.Fatalf("connect to Citus: %v", err)
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `SELECT nodename, nodeport, groupid = 0 FROM pg_dist_node WHERE isactive ORDER BY groupid`)
+	if err != nil {
+		t.Fatalf("nodes of Citus: %v", err)
+	}
+	nodes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (n citusNode, err error) {
+		return n, row.Scan(&n.host, &n.port, &n.coordinates)
+	})
+	if err != nil {
+		t.Fatalf("nodes of Citus: %v", err)
+	}
+	if len(nodes) == 0 || !nodes[0].coordinates {
+		t.Fatal("the cluster of TEST_CITUS_URL does not know its coordinator: call citus_set_coordinator_host there")
+	}
+	return nodes
+}
+
+func withHost(t testing.TB, base string, n citusNode) string {
+	t.Helper()
+	u := parse(t, base)
+	u.Host = net.JoinHostPort(n.host, strconv.Itoa(n.port))
+	return u.String()
+}
