@@ -54,7 +54,7 @@ func wholeInPages(t *testing.T, u *user) {
 	}
 }
 
-// pagesUnderWrites: records that stay as they are are seen once, whatever
+// pagesUnderWrites: records that do not change are seen once, whatever
 // happens to others between the pages.
 func pagesUnderWrites(t *testing.T, u *user) {
 	for _, sort := range []ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex} {

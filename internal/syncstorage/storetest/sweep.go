@@ -19,6 +19,7 @@ func sweepChecks() []check {
 		{"Batches", sweepBatches},
 		{"BatchesInSteps", sweepBatchesInSteps},
 		{"WhileWritten", sweepWhileWritten},
+		{"AgainstWritesOverTheExpired", sweepAgainstWrites},
 		{"Fault", faultySweep},
 	}
 }
@@ -215,4 +216,34 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	later.deleteBSOs("tabs", "stays")
 	later.deleteBSOs("forms", "stays")
 	u.at(lastSweep).wantUsage("everything", "tabs", 0, 0)
+}
+
+// sweepAgainstWrites: a record that is written anew while the sweep is after
+// what was there before it stays.
+func sweepAgainstWrites(t *testing.T, u *user) {
+	u.at(lastSweep).drain()
+	const rounds, records = 20, 30
+	id := func(i int) string { return fmt.Sprintf("%02d", i) }
+	for range rounds {
+		u := u.other()
+		var us []ss.Update
+		for i := range records {
+			us = append(us, mortal(id(i), "dead", 1))
+		}
+		u.post("tabs", us...)
+		u.wait(60e9)
+		errs := together(4, func(caller int) (err error) {
+			for i := caller; i < records && err == nil; i += 4 {
+				if caller == 0 {
+					_, err = u.store.Sweep(t.Context(), u.now, 7)
+				} else {
+					_, err = u.store.Put(t.Context(), u.owner, u.write("tabs"), bso(id(i), "alive"))
+				}
+			}
+			return err
+		})
+		must(t, "sweeps and writes", errors.Join(errs...))
+		u.drain()
+		equal(t, "records written", len(u.state().shelves["tabs"].list), records-(records+3)/4)
+	}
 }

@@ -88,6 +88,8 @@ func payloads(t *testing.T, u *user) {
 			}
 		}
 		equal(t, "records", len(u.list("bookmarks").records), len(values))
+		way.write(u, "bookmarks", ss.Update{ID: "JSON", Payload: ss.Some([]byte(nil))})
+		equal(t, "no bytes at all over some, by "+way.name, u.get("bookmarks", "JSON").payload, "")
 	}
 }
 
