@@ -103,6 +103,7 @@ func (s *server) listen(t testing.TB, room web.Room, with setup) {
 	}
 	s.Server = httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))
 	t.Cleanup(s.Close)
+	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // who asks waits for the answer
 }
 
 func openStore(t testing.TB, readers int) *sqlite.Store {

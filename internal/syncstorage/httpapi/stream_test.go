@@ -26,7 +26,7 @@ func (u *user) fill(n, size int) {
 	}
 	for i := range n {
 		list = append(list, fmt.Sprintf(`{"id":"%06d","payload":"%s"}`, i, payload))
-		if len(list) == 100 || len(list)*(size+100) > 2500000 {
+		if len(list) == 100 || (len(list)+1)*(size+100) > 2500000 {
 			flush()
 		}
 	}
@@ -40,37 +40,31 @@ func (u *user) fill(n, size int) {
 func TestLargeCollection(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
-	const n, size = 420, 22000 // 9 MiB
+	const n, size = 40, 220000 // 8.4 MiB
 	u.fill(n, size)
-	for form, accept := range map[string]string{"list": "application/json", "lines": "application/newlines"} {
-		for _, limit := range []int{n + 1, n, n - 1} {
-			a := u.get(fmt.Sprintf("/storage/toys?full&sort=oldest&limit=%d", limit), "Accept: "+accept).is(200)
-			want := min(n, limit)
-			a.has("X-Weave-Records", fmt.Sprint(want))
-			if more := a.header.Get("X-Weave-Next-Offset") != ""; more != (want < n) {
-				t.Errorf("%s of %d: more is %v", form, limit, more)
-			}
-			if form == "lines" {
-				a.body = "[" + strings.ReplaceAll(strings.TrimSuffix(a.body, "\n"), "\n", ",") + "]"
-			}
-			var list []record
-			a.into(&list)
-			if len(list) != want {
-				t.Fatalf("%s of %d: %d records", form, limit, len(list))
-			}
-			for i, r := range list {
-				if r.ID != fmt.Sprintf("%06d", i) || len(r.Payload) != size {
-					t.Fatalf("%s: record %d is %q of %d bytes", form, i, r.ID, len(r.Payload))
-				}
+	check := func(a *answer, from, to int) {
+		t.Helper()
+		a.is(200).has("X-Weave-Records", fmt.Sprint(to-from))
+		if a.header.Get("Content-Type") == "application/newlines" {
+			a.body = "[" + strings.ReplaceAll(strings.TrimSuffix(a.body, "\n"), "\n", ",") + "]"
+		}
+		var list []record
+		a.into(&list)
+		if len(list) != to-from {
+			t.Fatalf("%d records", len(list))
+		}
+		for i, r := range list {
+			if r.ID != fmt.Sprintf("%06d", from+i) || len(r.Payload) != size {
+				t.Fatalf("record %d is %q of %d bytes", i, r.ID, len(r.Payload))
 			}
 		}
 	}
-	offset := u.get("/storage/toys?full&sort=oldest&limit=419").header.Get("X-Weave-Next-Offset")
-	var rest []record
-	u.get("/storage/toys?full&sort=oldest&offset=" + offset).is(200).into(&rest)
-	if len(rest) != 1 || rest[0].ID != "000419" {
-		t.Errorf("the rest has %d records", len(rest))
-	}
+	whole := u.get("/storage/toys?full&sort=oldest").has("X-Weave-Next-Offset", "")
+	check(whole, 0, n)
+	lines := u.get("/storage/toys?full&sort=oldest&limit=30", "Accept: application/newlines")
+	check(lines, 0, 30)
+	rest := u.get("/storage/toys?full&sort=oldest&limit=10&offset=" + lines.header.Get("X-Weave-Next-Offset"))
+	check(rest.has("X-Weave-Next-Offset", ""), 30, n)
 }
 
 // A client that hangs up in the middle gives back what it was read from: there
@@ -78,8 +72,8 @@ func TestLargeCollection(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{readers: 1}).user(t)
-	u.fill(420, 22000)
-	for range 3 {
+	u.fill(40, 220000)
+	for range 2 {
 		w := u.dial(t)
 		if err := w.SetReadBuffer(4096); err != nil { // the rest must not fit between us
 			t.Fatal(err)
@@ -92,7 +86,7 @@ func TestHangUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Close()
-		u.get("/storage/toys/000001").is(200)
+		u.get("/storage/toys?limit=1").is(200)
 	}
 }
 
