@@ -182,3 +182,31 @@ func TestOneWins(t *testing.T) {
 		t.Errorf("%d clients won", won)
 	}
 }
+
+// A client that lost the answer sends its request again, and can tell from the
+// second answer what became of the first.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	seen := u.put("/storage/toys/a", `{"payload":"1"}`).is(200).body
+	wrote := u.put("/storage/toys/a", `{"payload":"2"}`, unless+seen).is(200).body
+	u.put("/storage/toys/a", `{"payload":"2"}`, unless+seen).is(412).has("X-Last-Modified", wrote)
+	wrote = u.post("/storage/toys", bsos("b"), unless+wrote).is(200).modified()
+	u.post("/storage/toys", bsos("b"), unless+seen).is(412).has("X-Last-Modified", wrote)
+
+	id := u.open("toys", bsos("c"))
+	u.post("/storage/toys?batch="+id, bsos("d")).is(202)
+	u.post("/storage/toys?batch="+id, bsos("d")).is(202)
+	u.post("/storage/toys?commit=true&batch="+id, "[]").is(200)
+	u.post("/storage/toys?commit=true&batch="+id, "[]").is(400, "0")
+	u.get("/storage/toys").is(200, `["d","c","b","a"]`)
+
+	u.delete("/storage/toys/a").is(200)
+	u.delete("/storage/toys/a").is(404, "0")
+	u.delete("/storage/toys?ids=b").is(200)
+	u.delete("/storage/toys?ids=b").is(200)
+	gone := u.delete("/storage/toys").is(200).body
+	u.delete("/storage/toys").is(200, gone)
+	u.delete("").is(200, "null")
+	u.delete("").is(200, "null")
+}

@@ -1,0 +1,153 @@
+package httpapi
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/go-faster/jx"
+
+	ss "holdfast/internal/syncstorage"
+)
+
+// object reads one object; named says that it has an id. A syntax error, or an
+// id that is no string, is the body's; any other wrong type and an unknown key
+// are the record's, and become its Reason. The first wins.
+func (d *decoder) object() (it ss.Item, named bool, err error) {
+	fail := func(reason string) {
+		if it.Reason == "" {
+			it.Reason = reason
+		}
+	}
+	fields, err := d.json.ObjIter()
+	if err != nil {
+		return it, false, errBody
+	}
+	var seen field
+	for fields.Next() {
+		f := fieldOf(fields.Key())
+		if seen&f != 0 {
+			if f == fieldID {
+				return it, false, errBody
+			}
+			fail("invalid json")
+		}
+		seen |= f
+		ok := true
+		switch f {
+		case fieldID:
+			it.ID, named, err = d.id()
+		case fieldPayload:
+			it.Payload, ok, err = d.payload()
+		case fieldSortIndex:
+			it.SortIndex, ok, err = d.integer()
+		case fieldTTL:
+			it.TTL, ok, err = d.integer()
+			ok = ok && it.TTL.Value >= 0
+		case fieldUnknown:
+			fail("unknown field " + clip(fields.Key()))
+			fallthrough
+		default:
+			err = d.json.Skip()
+		}
+		if err != nil {
+			return it, false, errBody
+		}
+		if !ok {
+			fail("invalid json")
+		}
+	}
+	if fields.Err() != nil {
+		return it, false, errBody
+	}
+	return it, named, nil
+}
+
+// field is a key that an object may have once, as a bit; unknown ones have none.
+type field uint8
+
+const (
+	fieldID field = 1 << iota
+	fieldPayload
+	fieldSortIndex
+	fieldTTL
+	fieldModified // this one and the next are legal and of no effect
+	fieldCollection
+
+	fieldUnknown field = 0
+)
+
+func fieldOf(key []byte) field {
+	switch string(key) {
+	case "id":
+		return fieldID
+	case "payload":
+		return fieldPayload
+	case "sortindex":
+		return fieldSortIndex
+	case "ttl":
+		return fieldTTL
+	case "modified":
+		return fieldModified
+	case "collection":
+		return fieldCollection
+	}
+	return fieldUnknown
+}
+
+// clip cuts an unknown key to what can stand in an answer.
+func clip(key []byte) string {
+	return strings.ToValidUTF8(string(key[:min(len(key), 64)]), "")
+}
+
+// id reads an id; null is none.
+func (d *decoder) id() (id string, named bool, err error) {
+	switch d.json.Next() {
+	case jx.Null:
+		return "", false, d.json.Null()
+	case jx.String:
+		id, err = d.json.Str()
+		return id, true, err
+	}
+	return "", false, errBody
+}
+
+// payload reads a string or null; ok is false when it is something else.
+func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
+	switch d.json.Next() {
+	case jx.Null:
+		return v, true, d.json.Null()
+	case jx.String:
+	default:
+		return v, false, d.json.Skip()
+	}
+	if d.payloads == nil {
+		d.payloads = make([]byte, 0, len(d.body))
+	}
+	from := len(d.payloads)
+	if d.payloads, err = d.json.StrAppend(d.payloads); err != nil {
+		return v, false, err
+	}
+	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
+}
+
+// integer reads a number without fraction and exponent, or null. Whole numbers
+// that do not fit are cut to the ends of int64, which no bound allows.
+func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
+	switch d.json.Next() {
+	case jx.Null:
+		return v, true, d.json.Null()
+	case jx.Number:
+	default:
+		return v, false, d.json.Skip()
+	}
+	raw, err := d.json.Raw()
+	if err != nil {
+		return v, false, err
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return v, false, nil
+	}
+	return ss.Some(n), true, nil
+}
