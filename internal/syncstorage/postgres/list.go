@@ -100,9 +100,8 @@ type reader struct {
 	rows *pgdb.Rows
 
 	collection pgtype.Timestamp
-	large      bool
-	records    int64 // on the page, the one too many included; only when large
-	last       row   // of the page; only when large and there is another page
+	records    pgtype.Int8 // on the page, the one too many included; only when large
+	last       row         // of the page; only when large and there is another page
 
 	row     row
 	payload pgtype.DriverBytes // of the row, until the next
@@ -128,9 +127,9 @@ func (r *reader) listing() (*ss.Listing, error) {
 		if err := r.q.If.Check(0); err != nil {
 			return nil, err
 		}
-		return r.gathered(nil, nil, nil), nil
+		return r.gathered(nil), nil
 	}
-	err := r.rows.Scan(&r.collection, &r.large, &r.records, &r.last.id, &r.last.sortindex, &r.last.modified,
+	err := r.rows.Scan(&r.collection, &r.records, &r.last.id, &r.last.sortindex, &r.last.modified,
 		&r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
 	if err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 		r.rows.Next() // the statement has found no more, but must hear so
 		return nil, err
 	}
-	if r.large {
+	if r.records.Valid {
 		return r.streamed(), nil
 	}
 	return r.gather()
@@ -150,7 +149,7 @@ func (r *reader) next() (bool, error) {
 	if !r.rows.Next() {
 		return false, r.rows.Err()
 	}
-	return true, r.rows.Scan(nil, nil, nil, nil, nil, nil, &r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
+	return true, r.rows.Scan(nil, nil, nil, nil, nil, &r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
 }
 
 // must is next for a row that was counted.
@@ -166,31 +165,37 @@ func (r *reader) must() error {
 func (r *reader) gather() (*ss.Listing, error) {
 	var (
 		found    []ss.BSO
-		payloads []byte
-		ends     []int
+		payloads heap
 	)
 	for more := r.row.id.Valid; more; {
-		found = append(found, r.row.bso())
-		if r.q.Full {
-			payloads = append(payloads, r.payload...)
-			ends = append(ends, len(payloads))
-		}
+		b := r.row.bso()
+		b.Payload = payloads.keep(r.payload)
+		found = append(found, b)
 		var err error
 		if more, err = r.next(); err != nil {
 			return nil, err
 		}
 	}
-	return r.gathered(found, payloads, ends), nil
+	return r.gathered(found), nil
+}
+
+// heap is where payloads are copied to, many to a piece: an allocation for
+// each, or one slice that grows, would be most of the work of a listing.
+type heap struct{ piece []byte }
+
+func (h *heap) keep(payload []byte) []byte {
+	const size = 64 << 10
+	if len(payload) > cap(h.piece)-len(h.piece) {
+		h.piece = make([]byte, 0, max(size, len(payload)))
+	}
+	from := len(h.piece)
+	h.piece = append(h.piece, payload...)
+	return h.piece[from:len(h.piece):len(h.piece)]
 }
 
 // gathered is a listing from memory. It gives the connection back at once.
-func (r *reader) gathered(found []ss.BSO, payloads []byte, ends []int) *ss.Listing {
+func (r *reader) gathered(found []ss.BSO) *ss.Listing {
 	r.rows.Close()
-	from := 0
-	for i, end := range ends {
-		found[i].Payload = payloads[from:end:end]
-		from = end
-	}
 	more := r.q.Limit.Set && len(found) > r.q.Limit.Value
 	if more {
 		found = found[:r.q.Limit.Value]
@@ -213,7 +218,7 @@ func (r *reader) gathered(found []ss.BSO, payloads []byte, ends []int) *ss.Listi
 
 // streamed is a listing that reads the page from the server as it goes.
 func (r *reader) streamed() *ss.Listing {
-	n := int(r.records)
+	n := int(r.records.Int64)
 	more := r.q.Limit.Set && n > r.q.Limit.Value
 	if more {
 		n = r.q.Limit.Value

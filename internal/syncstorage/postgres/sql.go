@@ -91,22 +91,26 @@ var (
 // another. How many there are and which is the last is found beforehand only
 // when the collection is large and the page will not be gathered in memory.
 func listing(sort ss.Sort, byID bool) pgdb.Statement {
-	order := listOrders[sort]
+	order, from := listOrders[sort], `bsos`
+	if byID {
+		// A lookup for each id: the planner would rather walk the whole
+		// collection in the order asked for, if it believes it to be small.
+		from = `(SELECT DISTINCT unnest($14::text[]) AS id) u CROSS JOIN LATERAL (
+				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
+				WHERE user_id = $1::bigint AND collection_id = $2::integer AND bso_id = u.id LIMIT 1
+			) AS bsos`
+	}
 	where := `
-			FROM bsos
+			FROM ` + from + `
 			WHERE user_id = $1::bigint AND collection_id = $2::integer AND (expiry IS NULL OR expiry > greatest($3::timestamp, c.modified))
 				AND c.modified > $6::timestamp AND c.modified <= $7::timestamp
 				AND modified > $8::timestamp AND modified < $9::timestamp
 				AND ` + order.after
-	if byID {
-		where += `
-				AND bso_id = ANY ($14::text[])`
-	}
 	page := `
 			ORDER BY ` + order.by + `
 			LIMIT $12::bigint + 1 OFFSET $13::bigint`
 	return pgdb.Statement{Name: "sync.list", SQL: `
-		SELECT c.modified, c.large, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
+		SELECT c.modified, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
 		FROM (
 			SELECT modified, total_bytes > $5::bigint AS large FROM user_collections
 			WHERE user_id = $1::bigint AND collection_id = $2::integer AND modified > 'epoch'
@@ -116,7 +120,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Statement {
 				max(sortindex) FILTER (WHERE last) AS sortindex, max(modified) FILTER (WHERE last) AS modified
 			FROM (SELECT bso_id, sortindex, modified, row_number() OVER (ORDER BY ` + order.by + `) = $12::bigint + $13::bigint AS last` + where + `
 				AND c.large` + page + `) AS p
-		) l ON true
+		) l ON c.large
 		LEFT JOIN LATERAL (
 			SELECT bso_id, sortindex, modified, CASE WHEN $4::boolean THEN payload END AS payload` + where + page + `
 		) b ON true`}

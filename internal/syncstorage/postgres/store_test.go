@@ -1,10 +1,12 @@
 package postgres_test
 
 import (
+	"errors"
 	"testing"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/syncstorage"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
 	"holdfast/internal/syncstorage/storetest"
 	"holdfast/internal/testdb"
@@ -45,19 +47,10 @@ func TestStoreOnCitus(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase(t)) })
 }
 
-// TestStoreWithoutPreparedStatements runs the contract as it is behind a
-// pooler that keeps no statements.
-func TestStoreWithoutPreparedStatements(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		return harness(t, testdb.WithParameter(t, testdb.PostgresDatabase(t), "default_query_exec_mode", "exec"))
-	})
-}
-
 func harness(t testing.TB, url string) storetest.Harness {
 	return storetest.Harness{
 		Store: open(t, pgdb.Options{URL: url, MaxConns: 20}),
-		Faulty: func(t testing.TB, fault func(point string) error) syncstorage.Store {
+		Faulty: func(t testing.TB, fault func(point string) error) ss.Store {
 			// Migrated above; the fault would meet the migrations here.
 			db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url, Fault: fault})
 			if err != nil {
@@ -66,5 +59,104 @@ func harness(t testing.TB, url string) storetest.Harness {
 			t.Cleanup(db.Close)
 			return postgres.New(db)
 		},
+	}
+}
+
+// TestPing: the store says what is missing, and that nothing is.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: testdb.PostgresDatabase(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	s := postgres.New(db)
+	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the migrations: %v", err)
+	}
+	if _, err := s.Collections(t.Context(), ss.Owner{UID: 1}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a read before the migrations: %v", err)
+	}
+	set, err := postgres.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("after the migrations: %v", err)
+		}
+	}
+}
+
+// TestWithoutPreparedStatements takes every step once in the modes that a
+// pooler may need: the driver then tells the server the types of arguments by
+// itself, or sends text.
+func TestWithoutPreparedStatements(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	for i, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			s := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
+			everyStep(t, s, ss.Owner{UID: int64(1 + i)})
+		})
+	}
+}
+
+func everyStep(t *testing.T, s *postgres.Store, o ss.Owner) {
+	t.Helper()
+	ctx := t.Context()
+	w := ss.Write{Collection: "toys", Now: 1_700_000_000_120, MaxNames: 10, Quota: ss.Quota{Limit: 100, Enforce: true}}
+	limits := ss.BatchLimits{Records: 10, Bytes: 100}
+	u := ss.Update{ID: "a", Payload: ss.Some([]byte("\x00\xff'")), SortIndex: ss.Some[int64](-1), TTL: ss.Some[int64](60)}
+	must := func(step string) func(ss.Written, error) {
+		return func(_ ss.Written, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", step, err)
+			}
+		}
+	}
+	must("Put")(s.Put(ctx, o, w, u))
+	must("Post")(s.Post(ctx, o, w, []ss.Update{u, {ID: "b"}, {ID: "c", Payload: ss.Some([]byte(nil))}}))
+	must("Append")(s.Append(ctx, o, w, batch, true, []ss.Update{u}, limits))
+	must("Commit")(s.Commit(ctx, o, w, batch, []ss.Update{{ID: "d"}}, limits))
+	big := ss.Update{ID: "a", Payload: ss.Some(make([]byte, 200))}
+	if _, err := s.Put(ctx, o, w, big); !errors.Is(err, ss.ErrQuota) {
+		t.Errorf("over the quota: %v", err)
+	}
+	b, err := s.Get(ctx, o, "toys", "a", ss.Precondition{}, w.Now)
+	if err != nil || string(b.Payload) != "\x00\xff'" || b.SortIndex.Value != -1 || b.Modified != w.Now+2*ss.Tick || b.Expiry != b.Modified+60_000 {
+		t.Errorf("Get: %+v, %v", b, err)
+	}
+	for _, sort := range []ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex} {
+		q := ss.Query{Collection: "toys", Full: true, Sort: sort, Limit: ss.Some(2), IDs: []string{"a", "b", "c"},
+			Newer: ss.Some[ss.Timestamp](1), Older: ss.Some(w.Now + 1000), Now: w.Now}
+		l, err := s.List(ctx, o, &q)
+		if err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		if l.Records != 2 || !l.More {
+			t.Errorf("sort %d: %d records, more %v", sort, l.Records, l.More)
+		}
+		l.Close()
+	}
+	must("DeleteBSO")(s.DeleteBSO(ctx, o, w, "b"))
+	must("DeleteBSOs")(s.DeleteBSOs(ctx, o, w, []string{"c"}))
+	usage, err := s.Usage(ctx, o, w.Now+120_000)
+	if err != nil || len(usage.Collections) != 1 || usage.Collections[0].Records != 1 {
+		t.Errorf("Usage: %+v, %v", usage, err)
+	}
+	if n, err := s.Sweep(ctx, w.Now+120_000, 10); err != nil || n != 1 {
+		t.Errorf("Sweep: %d, %v", n, err)
+	}
+	must("DeleteCollection")(s.DeleteCollection(ctx, o, w))
+	if err := s.DeleteAll(ctx, o, ss.Precondition{}); err != nil {
+		t.Errorf("DeleteAll: %v", err)
+	}
+	if cs, err := s.Collections(ctx, o); err != nil || cs.Modified != 0 || len(cs.Stamps) != 0 {
+		t.Errorf("Collections: %+v, %v", cs, err)
 	}
 }

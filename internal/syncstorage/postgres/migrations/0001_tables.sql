@@ -36,7 +36,6 @@ CREATE TABLE bsos (
 	payload       BYTEA     NOT NULL,
 	modified      TIMESTAMP NOT NULL,
 	expiry        TIMESTAMP,
-	PRIMARY KEY (user_id, collection_id, bso_id),
 	FOREIGN KEY (user_id, collection_id) REFERENCES user_collections ON DELETE CASCADE
 );
 
@@ -52,6 +51,11 @@ CREATE INDEX bsos_modified_idx ON bsos (user_id, collection_id, modified DESC, b
 -- users, and through what is swept but not yet vacuumed.
 CREATE INDEX bsos_expiry_idx ON bsos (expiry, user_id) WHERE expiry IS NOT NULL;
 CREATE INDEX bsos_user_expiry_idx ON bsos (user_id, expiry) WHERE expiry IS NOT NULL;
+
+-- The key comes after the other indexes: on a table without statistics the
+-- planner finds them equally good for a record by its id and takes the last.
+-- The wrong one would cost a new server's first user quadratic time.
+ALTER TABLE bsos ADD PRIMARY KEY (user_id, collection_id, bso_id);
 
 -- count and total_bytes are what is staged, so that an append costs what it
 -- adds and not what is there.

@@ -21,6 +21,10 @@
 -- write has made of the user's bytes; its refusal is raised, as SQLSTATE
 -- HF001, and so undoes the write.
 --
+-- Where records are looked up beside others, each is a LATERAL lookup of one:
+-- as a plain join, on a table without statistics, it would read the whole
+-- collection for each.
+--
 -- A function is never replaced: a change gets the next number, because two
 -- releases may be at work on one database.
 

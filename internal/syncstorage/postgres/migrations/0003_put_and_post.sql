@@ -86,7 +86,10 @@ BEGIN
 			coalesce(sum(coalesce(u.size, CASE WHEN b.expiry IS NULL OR b.expiry > s.stamp THEN octet_length(b.payload) END)), 0)
 		INTO v_count, v_old, v_new
 		FROM unnest(p_ids, p_sizes) AS u (id, size)
-		LEFT JOIN bsos b ON b.user_id = p_user AND b.collection_id = p_coll AND b.bso_id = u.id;
+		LEFT JOIN LATERAL (
+			SELECT bso_id, payload, expiry FROM bsos
+			WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.id LIMIT 1
+		) b ON true;
 	IF p_limit > 0 AND s.bytes + v_new > p_limit THEN
 		v_before := sync_bytes_v1(p_user, p_now, NULL, NULL);
 	END IF;
@@ -99,8 +102,10 @@ BEGIN
 				CASE WHEN u.payload IS NULL AND u.sortindex IS NULL THEN coalesce(o.modified, s.stamp) ELSE s.stamp END,
 				coalesce(sync_expiry_v1(s.stamp, u.ttl), o.expiry)
 			FROM unnest(p_ids, p_sortindexes, p_payloads, p_ttls) AS u (id, sortindex, payload, ttl)
-			LEFT JOIN bsos o ON o.user_id = p_user AND o.collection_id = p_coll AND o.bso_id = u.id
-				AND (o.expiry IS NULL OR o.expiry > s.stamp)
+			LEFT JOIN LATERAL (
+				SELECT sortindex, payload, modified, expiry FROM bsos
+				WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.id AND (expiry IS NULL OR expiry > s.stamp) LIMIT 1
+			) o ON true
 		ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE
 		SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;
 

@@ -10,8 +10,10 @@ BEGIN
 			coalesce(sum(u.size - coalesce(octet_length(s.payload), 0)), 0)
 		INTO o_count, o_bytes
 		FROM unnest(p_ids, p_sizes) AS u (id, size)
-		LEFT JOIN batch_bsos s ON s.user_id = p_user AND s.collection_id = p_coll AND s.batch_id = p_batch
-			AND s.batch_bso_id = u.id;
+		LEFT JOIN LATERAL (
+			SELECT batch_bso_id, payload FROM batch_bsos
+			WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND batch_bso_id = u.id LIMIT 1
+		) s ON true;
 END $$;
 
 -- sync_stage_v1 is syncstorage.Stage: what the later request sets wins, the
@@ -42,8 +44,10 @@ BEGIN
 			- coalesce(octet_length(b.payload), 0)), 0)
 		INTO v_bytes
 		FROM batch_bsos s
-		LEFT JOIN bsos b ON b.user_id = p_user AND b.collection_id = p_coll AND b.bso_id = s.batch_bso_id
-			AND (b.expiry IS NULL OR b.expiry > p_stamp)
+		LEFT JOIN LATERAL (
+			SELECT payload FROM bsos
+			WHERE user_id = p_user AND collection_id = p_coll AND bso_id = s.batch_bso_id AND (expiry IS NULL OR expiry > p_stamp) LIMIT 1
+		) b ON true
 		WHERE s.user_id = p_user AND s.collection_id = p_coll AND s.batch_id = p_batch;
 	RETURN v_bytes;
 END $$;
@@ -145,7 +149,10 @@ BEGIN
 			coalesce(sum(coalesce(octet_length(u.payload), CASE WHEN b.expiry IS NULL OR b.expiry > s.stamp THEN octet_length(b.payload) END)), 0)
 		INTO v_there, v_old, v_new
 		FROM batch_bsos u
-		LEFT JOIN bsos b ON b.user_id = p_user AND b.collection_id = p_coll AND b.bso_id = u.batch_bso_id
+		LEFT JOIN LATERAL (
+			SELECT bso_id, payload, expiry FROM bsos
+			WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id LIMIT 1
+		) b ON true
 		WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch;
 	IF p_limit > 0 AND s.bytes + v_new > p_limit THEN
 		v_before := sync_bytes_v1(p_user, p_now, NULL, NULL);
@@ -156,8 +163,10 @@ BEGIN
 		SELECT p_user, p_coll, u.batch_bso_id, coalesce(u.sortindex, o.sortindex), coalesce(u.payload, o.payload, ''),
 				s.stamp, coalesce(sync_expiry_v1(s.stamp, u.ttl), o.expiry)
 			FROM batch_bsos u
-			LEFT JOIN bsos o ON o.user_id = p_user AND o.collection_id = p_coll AND o.bso_id = u.batch_bso_id
-				AND (o.expiry IS NULL OR o.expiry > s.stamp)
+			LEFT JOIN LATERAL (
+				SELECT sortindex, payload, expiry FROM bsos
+				WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id AND (expiry IS NULL OR expiry > s.stamp) LIMIT 1
+			) o ON true
 			WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch
 		ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE
 		SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;

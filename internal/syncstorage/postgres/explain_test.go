@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/pgdb"
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/testdb"
+)
+
+// explained is a connection that tells the plan of every statement that runs
+// on it, those inside functions and foreign keys included.
+type explained struct {
+	*pgx.Conn
+	plans []plan
+}
+
+type plan struct {
+	Query string `json:"Query Text"`
+	Plan  node
+}
+
+type node struct {
+	Type  string `json:"Node Type"`
+	Table string `json:"Relation Name"`
+	Index string `json:"Index Name"`
+	Cond  string `json:"Index Cond"`
+	Plans []node
+}
+
+// walk calls fn for the node and all below it.
+func (n *node) walk(fn func(*node)) {
+	fn(n)
+	for i := range n.Plans {
+		n.Plans[i].walk(fn)
+	}
+}
+
+func explain(t *testing.T, url string) *explained {
+	t.Helper()
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{}
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		_, text, found := strings.Cut(n.Message, "plan:\n")
+		var p plan
+		if err := json.Unmarshal([]byte(text), &p); !found || err != nil {
+			t.Errorf("a notice that is no plan: %s", n.Message)
+			return
+		}
+		e.plans = append(e.plans, p)
+	}
+	if e.Conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
+		t.Fatal(err)
+	}
+	// Not the test's context: that has ended when its cleanups run.
+	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	_, err = e.Exec(t.Context(), `
+		LOAD 'auto_explain';
+		SET auto_explain.log_format = json;
+		SET auto_explain.log_level = notice;
+		SET auto_explain.log_nested_statements = on;
+		SET auto_explain.log_min_duration = 0`)
+	if err != nil {
+		t.Fatalf("the plans are seen through auto_explain, which needs a superuser: %v", err)
+	}
+	return e
+}
+
+// run executes a statement in a transaction that is rolled back, and returns
+// the plans that were used.
+func (e *explained) run(t *testing.T, s pgdb.Statement, args ...any) []plan {
+	t.Helper()
+	tx, err := e.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.plans = nil
+	rows, err := tx.Query(t.Context(), s.SQL, args...)
+	if err == nil {
+		rows.Close()
+		err = rows.Err()
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e.plans
+}
+
+// fill makes users with a collection, records of which half have a time to
+// live, and an open batch each, and many names of collections.
+const fill = `
+	INSERT INTO collections (name) SELECT 'name-' || n FROM generate_series(1, 3000) n;
+	INSERT INTO user_collections SELECT u, c, now(), 100, 5000 FROM generate_series(1, 400) u, generate_series(0, 9) c;
+	INSERT INTO bsos SELECT u, 7, 'id-' || n, n, repeat('x', 50)::bytea, timestamp '2023-01-01' + n * interval '1 s',
+			CASE WHEN n % 2 = 0 THEN timestamp '2024-01-01' + n * interval '1 h' END
+		FROM generate_series(1, 400) u, generate_series(1, 100) n;
+	INSERT INTO batches SELECT u, 7, 'batch', timestamp '2024-06-01' + u * interval '1 min' FROM generate_series(1, 400) u;
+	INSERT INTO batch_bsos SELECT u, 7, 'batch', 'id-' || n, NULL, 'x', NULL FROM generate_series(50, 150) n, generate_series(1, 400) u;
+	ANALYZE`
+
+// hot is every statement that a request or the sweep waits for, with the
+// indexes that its plan must name.
+func hot() []struct {
+	name    string
+	st      pgdb.Statement
+	args    []any
+	indexes []string
+} {
+	var (
+		o       = ss.Owner{UID: 200}
+		now     = ss.At(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC))
+		at      = moment(now)
+		none    = maybe(ss.Optional[ss.Timestamp]{})
+		ids     = []string{"id-1", "id-2", "new"}
+		some    = columnsOf([]ss.Update{{ID: "id-1", Payload: ss.Some([]byte("x"))}, {ID: "id-2", TTL: ss.Some[int64](9)}, {ID: "new"}})
+		list    = func(q ss.Query) pgdb.Statement { s, _ := arguments(o, 7, &q); return s }
+		asked   = func(q ss.Query) []any { _, args := arguments(o, 7, &q); return args }
+		newest  = ss.Query{Full: true, Now: now, Limit: ss.Some(10)}
+		oldest  = ss.Query{Full: true, Now: now, Sort: ss.Oldest, Limit: ss.Some(10), Newer: ss.Some(now - 1e9)}
+		byIndex = ss.Query{Now: now, Sort: ss.ByIndex, Limit: ss.Some(10)}
+		named   = ss.Query{Full: true, Now: now, IDs: ids}
+	)
+	const key, lock = "bsos_pkey", "user_collections_pkey"
+	return []struct {
+		name    string
+		st      pgdb.Statement
+		args    []any
+		indexes []string
+	}{
+		{"put", sqlPut, []any{o.UID, 7, "id-1", nil, []byte("x"), nil, at, none, none, 0, false}, []string{key, lock}},
+		{"put under quota", sqlPut, []any{o.UID, 7, "id-1", nil, []byte("x"), nil, at, none, none, 10, false}, []string{key, lock, "bsos_user_expiry_idx"}},
+		{"post", sqlPost, []any{o.UID, 7, some.ids, some.sortindexes, some.payloads, some.ttls, some.sizes, at, none, none, 0, false}, []string{key, lock}},
+		{"append", sqlAppend, []any{o.UID, 7, "batch", false, at, some.ids, some.sortindexes, some.payloads, some.ttls, some.sizes, 1000, 1000, at, none, none, 1, false},
+			[]string{"batches_pkey", "batch_bsos_pkey", lock, key, "bsos_user_expiry_idx"}},
+		{"commit", sqlCommit, []any{o.UID, 7, "batch", some.ids, some.sortindexes, some.payloads, some.ttls, some.sizes, 1000, 1000, at, none, none, 0, false},
+			[]string{"batches_pkey", "batch_bsos_pkey", lock, key}},
+		{"delete one", sqlDeleteBSO, []any{o.UID, 7, "id-1", at, none, none, 0}, []string{key, lock}},
+		{"delete some", sqlDeleteBSOs, []any{o.UID, 7, ids, at, none, none, 0}, []string{key, lock}},
+		{"delete a collection", sqlDeleteCollection, []any{o.UID, 7, at, none, none, 0}, []string{lock}},
+		{"delete all", sqlDeleteAll, []any{o.UID, none, none}, []string{lock}},
+		{"get", sqlGet, []any{o.UID, 7, "id-1", at}, []string{key, lock}},
+		{"collections", sqlCollections, []any{o.UID}, []string{lock, "collections_pkey"}},
+		{"usage", sqlUsage, []any{o.UID, at}, []string{lock, "bsos_user_expiry_idx"}},
+		{"list newest", list(newest), asked(newest), []string{"bsos_modified_idx", lock}},
+		{"list oldest", list(oldest), asked(oldest), []string{"bsos_modified_idx", lock}},
+		{"list by index", list(byIndex), asked(byIndex), []string{lock}},
+		{"list by ids", list(named), asked(named), []string{key, lock}},
+		{"what is due", sqlDue, []any{at, 100}, []string{"bsos_expiry_idx", "batch_expiry_idx"}},
+		{"sweep", sqlSweep, []any{o.UID, at, 100}, []string{key, lock}},
+	}
+}
+
+// TestPlans holds the plans of the hot statements to their indexes, as they
+// are made for the first calls and as they are kept for the later ones.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	migrateAndRun(t, url, fill)
+	e := explain(t, url)
+	for _, h := range hot() {
+		t.Run(h.name, func(t *testing.T) {
+			for range 7 {
+				used := map[string]bool{}
+				for _, p := range e.run(t, h.st, h.args...) {
+					p.Plan.walk(func(n *node) {
+						used[n.Index] = true
+						if n.Type == "Seq Scan" {
+							t.Errorf("%s is read from end to end by\n%s", n.Table, p.Query)
+						}
+					})
+				}
+				for _, index := range h.indexes {
+					if !used[index] {
+						t.Errorf("%s is not used, but %v", index, used)
+					}
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// TestPlansWithoutStatistics looks at a database that was made a moment ago:
+// where records are looked up beside others, each is found by its whole key.
+func TestPlansWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	migrateAndRun(t, url, `
+		INSERT INTO user_collections VALUES (200, 0, 'epoch'), (200, 7, now());
+		INSERT INTO batches VALUES (200, 7, 'batch', '2025-01-01');
+		INSERT INTO batch_bsos VALUES (200, 7, 'batch', 'id-1')`)
+	e := explain(t, url)
+	for _, h := range hot() {
+		if !slices.Contains([]string{"put", "post", "append", "commit", "get", "list by ids"}, h.name) {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			for range 7 {
+				for _, p := range e.run(t, h.st, h.args...) {
+					p.Plan.walk(func(n *node) {
+						// The sum of what has expired is not such a lookup.
+						if n.Table == "bsos" && strings.HasSuffix(n.Type, "Scan") && n.Index != "bsos_user_expiry_idx" &&
+							(n.Index != "bsos_pkey" || !strings.Contains(n.Cond, "bso_id")) {
+							t.Errorf("%s with %s finds a record in\n%s", n.Index, n.Cond, p.Query)
+						}
+					})
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func migrateAndRun(t *testing.T, url, script string) {
+	t.Helper()
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	set, err := Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), script); err != nil {
+		t.Fatal(fmt.Errorf("fill: %w", err))
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
