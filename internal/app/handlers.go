@@ -35,7 +35,7 @@ func (a *App) mainHandler() http.Handler {
 			Service: a.storage, Keyring: a.keyring, Clock: a.now, TimeSkew: a.cfg.Syncstorage.HawkTimeSkew,
 			Address: a.resolver.Resolve, Backoff: gate.Backoff,
 		}
-		storage = room(web.Room{Name: syncRoom, Serve: h.Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)})
+		storage = room(web.Room{Name: syncRoom, Serve: h.Serve, Error: h.WriteError, Route: a.label(synchttp.Label)})
 	}
 	if a.accounts != nil {
 		h := &tokenhttp.Handler{Service: a.accounts, Clock: a.now, Address: a.resolver.Resolve}

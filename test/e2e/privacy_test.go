@@ -94,7 +94,7 @@ func TestSlowClients(t *testing.T) {
 	}
 	s.awaitMetric(`holdfast_load 1`)
 	a := c.want(t, http.StatusServiceUnavailable, "GET", "/info/collections", "")
-	if a.header.Get("Retry-After") == "" || a.body != "0" {
+	if a.header.Get("Retry-After") == "" || a.header.Get("X-Weave-Backoff") == "" || a.header.Get("X-Weave-Timestamp") == "" || a.body != "0" {
 		t.Errorf("shed: %v %q", a.header, a.body)
 	}
 	// Monitors are answered all the same.

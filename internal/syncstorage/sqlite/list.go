@@ -54,7 +54,7 @@ func (s *Store) list(c *sqlite.Conn, user int64, q *ss.Query, release func()) (*
 	if q.Full && coll.Bytes > streamFrom {
 		return p.stream(c, coll.Modified, release)
 	}
-	l, err := p.read(c, coll.Modified)
+	l, err := p.read(c, coll)
 	if err == nil {
 		release()
 	}
@@ -139,7 +139,7 @@ func scanRow(r *sqlite.Stmt) ss.BSO {
 
 // read answers from memory: one row more than asked for tells whether there is
 // a next page.
-func (p *page) read(c *sqlite.Conn, modified ss.Timestamp) (*ss.Listing, error) {
+func (p *page) read(c *sqlite.Conn, coll collection) (*ss.Listing, error) {
 	n := p.limit
 	if n >= 0 {
 		n++
@@ -149,6 +149,9 @@ func (p *page) read(c *sqlite.Conn, modified ss.Timestamp) (*ss.Listing, error) 
 		payloads []byte
 		ends     []int
 	)
+	if p.q.Full {
+		payloads = make([]byte, 0, coll.share(n))
+	}
 	sql, args := p.rows(p.columns(), n, 0)
 	err := each(c, sql, func(r *sqlite.Stmt) error {
 		found = append(found, scanRow(r))
@@ -172,7 +175,7 @@ func (p *page) read(c *sqlite.Conn, modified ss.Timestamp) (*ss.Listing, error) 
 	if more {
 		found = found[:p.limit]
 	}
-	l := ss.NewListing(modified, len(found), func(yield func(*ss.BSO, error) bool) {
+	l := ss.NewListing(coll.Modified, len(found), func(yield func(*ss.BSO, error) bool) {
 		for i := range found {
 			if !yield(&found[i], nil) {
 				return
@@ -183,6 +186,15 @@ func (p *page) read(c *sqlite.Conn, modified ss.Timestamp) (*ss.Listing, error) 
 		l.ContinueAfter(p.next(found))
 	}
 	return l, nil
+}
+
+// share is how many bytes n of the collection's records have, if they are like
+// the others; n < 0: all.
+func (c collection) share(n int) int64 {
+	if n < 0 || int64(n) >= c.Count {
+		return c.Bytes
+	}
+	return c.Bytes * int64(n) / c.Count
 }
 
 // next is the offset behind the page; a page of limit 0 has no last record and
