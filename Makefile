@@ -7,6 +7,7 @@ COMMIT     := $(shell git rev-parse --short HEAD 2>/dev/null)
 LDFLAGS    := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 LINTER     := v2.15.0
 FUZZTIME   ?= 30s
+# More flags for go test, such as -run TestStore.
 TESTFLAGS  ?=
 # The race detector needs a C compiler. It is worth one, and a minute.
 RACE       := $(if $(shell command -v gcc),-race)
@@ -25,8 +26,18 @@ build: ## build bin/holdfast
 run: build ## build and serve, with the data in ./holdfast-data
 	@$(BIN) serve
 
+# SQLite is C made into Go, and under the race detector it takes twenty times as
+# long. Packages that live on it are tested without; db/sqlitedb, which shares it
+# among goroutines, with. The second half is compiled like bin/holdfast, so that
+# nothing is compiled twice.
+ON_SQLITE = grep -wE "sqlite|httpapi|test"
+TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
+
 test: test-deps build ## run every test on every engine, real browsers included
-	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 10m $(TESTFLAGS) ./...
+	$(WITHSERVERS) sh -c '\
+		$(TEST) $(RACE) $$($(GO) list ./... | $(ON_SQLITE) -v); failed=$$?; \
+		export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath"; \
+		$(TEST) $$($(GO) list ./... | $(ON_SQLITE)) && exit $$failed'
 
 # What the tests start that is not ours: Debian's package, and a file that shows
 # that it is there.
@@ -43,7 +54,7 @@ test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not
 	echo "test-deps: some tests will be skipped; to run them install$$missing"
 
 test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
-	$(GO) test -count=1 -v -timeout 5m $(TESTFLAGS) ./test/firefox/...
+	$(TEST) -v ./test/firefox/...
 
 lint: bin/golangci-lint-$(LINTER) ## gofmt, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
