@@ -120,3 +120,14 @@ BEGIN
 	END IF;
 	RETURN p_after;
 END $$;
+
+-- citus
+
+-- Each runs where the function that calls it runs.
+SELECT create_distributed_function('sync_lock_v1(bigint, integer, timestamp)');
+SELECT create_distributed_function('sync_refused_v1(timestamp, timestamp, timestamp)');
+SELECT create_distributed_function('sync_expiry_v1(timestamp, bigint)');
+SELECT create_distributed_function('sync_ms_v1(timestamp)');
+SELECT create_distributed_function('sync_count_v1(bigint, integer, timestamp, bigint, bigint)');
+SELECT create_distributed_function('sync_bytes_v1(bigint, timestamp, integer, timestamp)');
+SELECT create_distributed_function('sync_quota_v1(bigint, boolean, bigint, bigint)');

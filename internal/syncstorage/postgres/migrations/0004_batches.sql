@@ -180,6 +180,9 @@ END $$;
 
 -- citus
 
+SELECT create_distributed_function('sync_staged_v1(bigint, integer, text, text[], bigint[])');
+SELECT create_distributed_function('sync_stage_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[])');
+SELECT create_distributed_function('sync_pending_v1(bigint, integer, text, timestamp)');
 SELECT create_distributed_function(
 	'sync_append_v1(bigint, integer, text, boolean, timestamp, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, boolean)',
 	'p_user', colocate_with => 'user_collections');
