@@ -50,8 +50,8 @@ type Options struct {
 	Pace Rate
 }
 
-// statusGone is what logs and metrics say when the client went away before
-// there was an answer: it is nobody's failure, and 5xx would be ours.
+// statusGone is what logs and metrics say of a request that failed because its
+// client went away: it is nobody's failure, and 5xx would be ours.
 const statusGone = 499
 
 // Handler is the room with all that stands around it. It sets X-Request-Id:
@@ -75,20 +75,21 @@ func (room Room) Handler(o Options) http.Handler {
 		case begun:
 		case err == nil:
 			rec.WriteHeader(http.StatusOK)
-		case left:
-			rec.status = statusGone
 		default:
 			if errors.Is(err, errShed) {
 				w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds()))
 			}
-			room.Error(rec, r, err)
+			room.Error(rec, r, err) // also who seems to have left may only have closed its side
 		}
 		x := exchange{id: id, route: room.Route(r), method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, took: time.Since(start), left: left}
+		if left && !begun {
+			x.status = statusGone
+		}
 		if o.Observe != nil {
 			o.Observe(room.Name, x.route, x.method, x.status, x.took)
 		}
 		room.log(r.Context(), o.Log, x, err)
-		if left || begun && err != nil {
+		if begun && err != nil {
 			panic(http.ErrAbortHandler) // the server's way to cut a connection
 		}
 	})

@@ -16,7 +16,7 @@ import (
 type Limits struct {
 	Header      time.Duration // in which a request's header must have come
 	Idle        time.Duration // how long a connection may wait for its next request
-	HeaderBytes int           // of a request line and its header
+	HeaderBytes int           // of a request line and its header, about
 	Pace        Rate          // of bodies, both ways
 }
 
@@ -75,6 +75,9 @@ func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error
 		}
 		handler.ServeHTTP(w, r)
 	})
+	broken := func(err error) error {
+		return fmt.Errorf("listener %s: %w", l.Addr(), errors.Join(err, srv.Close()))
+	}
 	failed := make(chan error, 1)
 	go func() {
 		if srv.TLSConfig != nil {
@@ -85,7 +88,7 @@ func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error
 	}()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("listener %s: %w", l.Addr(), err)
+		return broken(err)
 	case <-ctx.Done():
 	}
 	if d.NotReady != nil {
@@ -96,13 +99,13 @@ func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error
 	defer delay.Stop()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("listener %s: %w", l.Addr(), err)
+		return broken(err)
 	case <-delay.C:
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Grace)
 	defer cancel()
 	if err := srv.Shutdown(grace); err != nil {
-		return fmt.Errorf("listener %s: requests were cut off: %w", l.Addr(), errors.Join(err, srv.Close()))
+		return broken(fmt.Errorf("requests were cut off: %w", err))
 	}
 	return nil
 }

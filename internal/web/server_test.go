@@ -193,6 +193,26 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
+// TestTruncatedBody: a client that closes its side too early is answered.
+func TestTruncatedBody(t *testing.T) {
+	t.Parallel()
+	l := web.DefaultLimits()
+	base := start(t, room(func(_ http.ResponseWriter, r *http.Request) error {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return fault.New(fault.Invalid, "the body is not whole")
+		}
+		return nil
+	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
+	conn := dial(t, base)
+	send(t, conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := answer(t, conn); status != http.StatusBadRequest {
+		t.Errorf("status %d", status)
+	}
+}
+
 // TestPaceIsOfThePeerOnly: a handler may take longer than the peer's grace,
 // before, between and after its reads; neither the body nor the request's
 // context suffers from it, and the connection stays good.
