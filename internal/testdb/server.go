@@ -260,8 +260,8 @@ func findPostgres() (string, error) {
 		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
 		}
 		dirs = append(dirs, filepath.Dir(path))
 	}

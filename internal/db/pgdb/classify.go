@@ -25,8 +25,7 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	var coded fault.Coder
-	if errors.As(err, &coded) {
+	if _, coded := errors.AsType[fault.Coder](err); coded {
 		return err
 	}
 	var pg *pgconn.PgError

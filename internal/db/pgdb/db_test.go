@@ -170,6 +170,8 @@ func TestPoolWaitIsBounded(t *testing.T) {
 	}
 	_, err = db.Exec(t.Context(), selectOne)
 	wantCode(t, err, fault.Unavailable)
+	for rows.Next() { // at its end the connection is free at once
+	}
 	rows.Close()
 	if _, err := db.Exec(t.Context(), selectOne); err != nil {
 		t.Errorf("afterwards: %v", err)

@@ -106,7 +106,7 @@ func (e *explained) run(t *testing.T, s pgdb.Statement, args ...any) []plan {
 const fill = `
 	INSERT INTO collections (name) SELECT 'name-' || n FROM generate_series(1, 3000) n;
 	INSERT INTO user_collections SELECT u, c, now(), 100, 5000 FROM generate_series(1, 400) u, generate_series(0, 9) c;
-	INSERT INTO bsos SELECT u, 7, 'id-' || n, n, repeat('x', 50)::bytea, timestamp '2023-01-01' + n * interval '1 s',
+	INSERT INTO bsos SELECT u, 7, 'id-' || n, 10 * n, repeat('x', 50)::bytea, timestamp '2023-01-01' + n * interval '1 s',
 			CASE WHEN n % 2 = 0 THEN timestamp '2024-01-01' + n * interval '1 h' END
 		FROM generate_series(1, 400) u, generate_series(1, 100) n;
 	INSERT INTO batches SELECT u, 7, 'batch', timestamp '2024-06-01' + u * interval '1 min' FROM generate_series(1, 400) u;

@@ -35,7 +35,7 @@ func run(args []string) (code int, err error) {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return 0, errors.New("usage: testservers -- COMMAND [ARGUMENT]...")
+		return 0, errors.New("usage: testservers -- COMMAND [ARGUMENTS]")
 	}
 	dir, err := os.MkdirTemp("", "holdfast-tests-")
 	if err != nil {
@@ -82,8 +82,7 @@ func command(args, env []string) (code int, err error) {
 			// makes go test stop at once, which is what is wanted too.
 			_ = cmd.Process.Signal(s)
 		case err := <-ended:
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				return max(exit.ExitCode(), 1), nil // -1: a signal ended it
 			}
 			return 0, err
