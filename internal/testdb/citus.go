@@ -15,8 +15,9 @@ import (
 
 // CitusDatabase returns the URL of a new database, distributed over the
 // cluster that TEST_CITUS_URL leads to and empty, which is dropped when the
-// test ends. The URL names a database of the cluster's coordinator; its nodes
-// must be reachable from here under the names that they have for each other.
+// test ends. The URL names a database of the coordinator of a cluster with
+// workers, all reachable from here under the names that they have for each
+// other.
 func CitusDatabase(t testing.TB) string {
 	t.Helper()
 	base := os.Getenv("TEST_CITUS_URL")

@@ -14,12 +14,22 @@ func onPostgres(url string) []string {
 	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url, "SYNC_MASTER_SECRET=shared"}
 }
 
-// From an empty database: not ready, migrated, ready by itself; then two
-// processes serve one user.
 func TestTwoProcessesOnOnePostgres(t *testing.T) {
 	t.Parallel()
+	twoProcesses(t, testdb.PostgresDatabase(t))
+}
+
+func TestTwoProcessesOnOneCitus(t *testing.T) {
+	t.Parallel()
+	twoProcesses(t, testdb.CitusDatabase(t))
+}
+
+// From an empty database: not ready, migrated, ready by itself; then two
+// processes serve one user.
+func twoProcesses(t *testing.T, url string) {
+	t.Helper()
 	fxa := newAccounts(t)
-	vars := append(onPostgres(testdb.PostgresDatabase(t)), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	vars := append(onPostgres(url), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
 	data := t.TempDir()
 	s := launch(t, data, vars...)
 	if why := s.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
