@@ -62,7 +62,7 @@ func arguments(o ss.Owner, coll int32, q *ss.Query) (pgdb.Statement, []any) {
 		large = streamFrom
 	}
 	if q.Limit.Set {
-		limit = pgtype.Int8{Int64: int64(q.Limit.Value), Valid: true}
+		limit = pgtype.Int8{Int64: int64(min(q.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds to it
 	}
 	args := []any{o.UID, coll, moment(q.Now), q.Full, large,
 		orElse(q.If.ModifiedSince, always), orElse(q.If.UnmodifiedSince, never),

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"holdfast/internal/db/pgdb"
@@ -142,6 +143,10 @@ func everyStep(t *testing.T, s *postgres.Store, o ss.Owner) {
 			t.Errorf("sort %d: %d records, more %v", sort, l.Records, l.More)
 		}
 		l.Close()
+	}
+	l, err := s.List(ctx, o, &ss.Query{Collection: "toys", Limit: ss.Some(math.MaxInt), Offset: ss.Offset{Skip: math.MaxInt32}, Now: w.Now})
+	if err != nil || l.Records != 0 || l.More {
+		t.Errorf("List far behind the end: %+v, %v", l, err)
 	}
 	must("DeleteBSO")(s.DeleteBSO(ctx, o, w, "b"))
 	must("DeleteBSOs")(s.DeleteBSOs(ctx, o, w, []string{"c"}))
