@@ -75,11 +75,14 @@ func TestEveryRuleHasItsReason(t *testing.T) {
 
 func TestMachinePaths(t *testing.T) {
 	t.Parallel()
+	// Joined here, so that a checkout in one of these does not find itself named.
+	in := func(parts ...string) string { return "/" + strings.Join(parts, "/") }
+	mine, home := in("srv", "mine"), in("home", "a")
 	for root, want := range map[string]string{
-		"/srv/mine/holdfast": "/srv/mine/holdfast /srv/mine/",
-		"/tmp/clone":         "/tmp/clone",
-		"/holdfast":          "",
-		"/home/a/holdfast":   "/home/a/holdfast /home/a/",
+		in(mine[1:], "holdfast"): in(mine[1:], "holdfast") + " " + mine + "/",
+		in("tmp", "clone"):       in("tmp", "clone"),
+		in("holdfast"):           "",
+		in(home[1:], "holdfast"): in(home[1:], "holdfast") + " " + home + "/",
 	} {
 		if got := strings.Join(machinePaths(root), " "); got != want {
 			t.Errorf("%s: %q, want %q", root, got, want)
