@@ -38,7 +38,7 @@ type Options struct {
 	LogTo   io.Writer
 	Quiet   bool // only warnings and errors are logged
 	Create  bool // the data folder, files and secrets are made when missing
-	Migrate bool // database servers are migrated too
+	Migrate bool // Serve migrates database servers too
 
 	leave bool // tables and nodes stay as they are; for Check
 }
@@ -48,6 +48,7 @@ type App struct {
 	cfg      *Config
 	data     string
 	version  Version
+	migrate  bool
 	log      *slog.Logger
 	metrics  *obs.Metrics
 	traces   *obs.Traces
@@ -73,7 +74,7 @@ type readiness struct {
 // Open opens every room that is on. Embedded databases are migrated; database
 // servers may be away. The caller must Close.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, now: clock.System}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, now: clock.System}
 	level := o.Config.Log.Level
 	if o.Quiet {
 		level = "warn"
@@ -105,10 +106,6 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	if o.leave {
 		return a, nil
-	}
-	if o.Migrate {
-		_, err = a.Migrate(ctx)
-		return a, err
 	}
 	return a, a.migrateEmbedded(ctx)
 }

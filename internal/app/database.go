@@ -81,8 +81,16 @@ func (a *App) addPostgres(room string, db *pgdb.DB, url string, set migrate.Set)
 
 // Migrate applies what the databases still need and says what it did, a line
 // for each change. It goes on to the next room when one fails.
-func (a *App) Migrate(ctx context.Context) (lines []string, err error) {
-	for _, d := range a.databases {
+func (a *App) Migrate(ctx context.Context) ([]string, error) {
+	lines, err := migrateAll(ctx, a.databases)
+	if err == nil {
+		err = a.afterMigrations(ctx)
+	}
+	return lines, err
+}
+
+func migrateAll(ctx context.Context, databases []*database) (lines []string, err error) {
+	for _, d := range databases {
 		applied, failed := d.migrate(ctx, d.set)
 		for _, m := range applied {
 			lines = append(lines, fmt.Sprintf("%s: applied %04d_%s to %s", d.room, m.Version, m.Name, d.where))
@@ -91,10 +99,23 @@ func (a *App) Migrate(ctx context.Context) (lines []string, err error) {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %w", d.room, d.where, failed))
 		}
 	}
-	if err == nil {
-		err = a.afterMigrations(ctx)
-	}
 	return lines, err
+}
+
+// settle does what a start has to do as soon as the databases can be reached:
+// the migrations that were asked for, and the first node.
+func (a *App) settle(ctx context.Context) error {
+	var asked []*database
+	for _, d := range a.databases {
+		if a.migrate || d.room == tokenRoom && a.cfg.Tokenserver.RunMigrations {
+			asked = append(asked, d)
+		}
+	}
+	lines, err := migrateAll(ctx, asked)
+	for _, line := range lines {
+		a.log.Info(line)
+	}
+	return errors.Join(err, a.afterMigrations(ctx))
 }
 
 // migrateEmbedded brings the files up to date that no other verb would.

@@ -63,7 +63,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 			return web.Serve(background, web.NewServer(a.adminHandler(&draining), web.DefaultLimits(), a.log), admin, web.Drain{Grace: time.Second})
 		})
 	}
-	rest.Go(func() error { a.firstNode(background); return nil })
+	rest.Go(func() error { a.settleSoon(background); return nil })
 	rest.Go(func() error {
 		sweep.Run(background, a.jobs, sweep.Options{Clock: a.now, Log: a.log, Observe: a.metrics.Sweep})
 		return nil
@@ -85,12 +85,20 @@ func (a *App) listen(key, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// firstNode adds the first storage node as soon as the database can be
-// reached, unless `holdfast migrate` has done so.
-func (a *App) firstNode(ctx context.Context) {
+// settleSoon settles, now or when the databases are back. Readiness says
+// meanwhile what is missing.
+func (a *App) settleSoon(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for a.afterMigrations(ctx) != nil { // readiness says why
+	for said := false; ; {
+		err := a.settle(ctx)
+		if err == nil {
+			return
+		}
+		if !said {
+			a.log.Warn("not all is ready; trying again every second", "error", err)
+			said = true
+		}
 		select {
 		case <-ctx.Done():
 			return

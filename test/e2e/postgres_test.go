@@ -89,6 +89,22 @@ func twoProcesses(t *testing.T, url string) {
 	}
 }
 
+// A server that is told to migrate does so when the database comes, which may
+// be later than the server.
+func TestServeMigrates(t *testing.T) {
+	t.Parallel()
+	db := testdb.DurablePostgres(t)
+	if err := db.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s := launch(t, t.TempDir(), append(onPostgres(db.URL()), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "SYNC_TOKENSERVER__RUN_MIGRATIONS=true")...)
+	s.await("/readyz", http.StatusServiceUnavailable)
+	if err := db.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.await("/readyz", http.StatusOK)
+}
+
 // With the database away the server answers, and serves again when it is back;
 // what was acknowledged is there.
 func TestPostgresGoesAndComes(t *testing.T) {
