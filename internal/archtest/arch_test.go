@@ -134,8 +134,8 @@ func TestNoPathsOfThisMachine(t *testing.T) {
 			return err
 		}
 		for _, w := range words {
-			if i := bytes.Index(text, []byte(w)); i >= 0 {
-				t.Errorf("%s:%d: the path %s is of this machine", name, bytes.Count(text[:i], []byte("\n"))+1, w)
+			if before, _, found := bytes.Cut(text, []byte(w)); found {
+				t.Errorf("%s:%d: the path %s is of this machine", name, bytes.Count(before, []byte("\n"))+1, w)
 			}
 		}
 		return nil
