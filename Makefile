@@ -15,7 +15,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = $(GO) run ./internal/testdb/cmd/testservers --
 
-.PHONY: help build run test test-deps test-firefox lint fuzz check bench soak clean
+.PHONY: help build run test test-deps test-firefox lint fuzz check bench soak docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -59,7 +59,7 @@ test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
 lint: bin/golangci-lint-$(LINTER) ## gofmt, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
-	bin/golangci-lint-$(LINTER) run
+	bin/golangci-lint-$(LINTER) run --allow-parallel-runners
 
 bin/golangci-lint-$(LINTER):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
@@ -82,6 +82,9 @@ soak: build ## the long run: models with 50 times the steps, every test 5 times,
 	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 4h -rapid.checks=5000 $(MODELS)
 	$(WITHSERVERS) $(GO) test $(RACE) -count=5 -timeout 2h ./...
 	$(MAKE) fuzz FUZZTIME=10m
+
+docs: ## write docs/configuration.md from the code
+	@$(GO) run ./cmd/holdfast config reference >docs/configuration.md
 
 clean: ## remove what was built; holdfast-data stays
 	rm -rf bin

@@ -40,8 +40,7 @@ func ConfigFindings(file string, report conf.Report, err error) []Finding {
 		from = file + " and environment"
 	}
 	var found []Finding
-	var wrong *conf.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*conf.Error](err); ok {
 		for _, p := range wrong.Problems {
 			found = append(found, Finding{Wrong, p.Where, p.What, p.Mend})
 		}
@@ -152,7 +151,7 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	if err != nil {
 		return Finding{Wrong, what, err.Error(), "see the message; --data says where the embedded databases are"}
 	}
-	defer a.Close()
+	defer func() { _ = a.Close() }() // nothing was written
 	d := a.databases[0]
 	pending, err := d.pending(ctx, d.set)
 	switch {
@@ -163,7 +162,7 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	case len(pending) > 0:
 		return Finding{Wrong, what, fmt.Sprintf("%s: the tables need %d changes", d.where, len(pending)), "run: holdfast migrate"}
 	}
-	return Finding{State: Right, What: what, Says: fmt.Sprintf("%s: reached, tables are up to date", d.where)}
+	return Finding{State: Right, What: what, Says: d.where + ": reached, tables are up to date"}
 }
 
 type nowhere struct{}

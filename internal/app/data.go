@@ -43,7 +43,7 @@ func parseTarget(room, databaseURL, data string) (target, error) {
 	case "postgres", "postgresql":
 		return target{engine: enginePostgres, url: databaseURL}, nil
 	}
-	return target{}, fmt.Errorf("%s.database_url begins with %q: this release knows sqlite: and postgres:", room, scheme)
+	return target{}, fmt.Errorf("%s.database_url begins with %q: this release knows sqlite: and postgres: only", room, scheme)
 }
 
 // sqlitePath takes sqlite:relative/path, sqlite:/path and sqlite:///path.

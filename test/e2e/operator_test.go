@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -154,7 +155,7 @@ func TestCheck(t *testing.T) {
 		{"bad setting", "HOLDFAST_SERVER__LISTEN=nowhere", "HOLDFAST_SERVER__LISTEN", ""},
 		{"misspelt", "HOLDFAST_SERVER__LISTN=127.0.0.1:1", "HOLDFAST_SERVER__LISTN", "LISTEN"},
 	} {
-		r := command(t, append(base[:len(base):len(base)], tc.variable), "check")
+		r := command(t, append(slices.Clip(base), tc.variable), "check")
 		if r.status != 1 || !strings.Contains(r.stdout, "WRONG") || !strings.Contains(r.stdout, tc.says) || !strings.Contains(r.stdout, tc.mend) {
 			t.Errorf("%s: %d\n%s", tc.name, r.status, r.stdout)
 		}

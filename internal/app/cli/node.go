@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast/internal/app"
 	"holdfast/internal/tokenserver"
 )
 
@@ -16,11 +15,7 @@ func (c *command) nodeList() *cobra.Command {
 		Use:   "list",
 		Short: "List the storage nodes",
 		Args:  cobra.NoArgs,
-		RunE: c.with(func(ctx context.Context, a *app.App, _ []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccounts(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
 			nodes, err := s.Store.ListNodes(ctx)
 			if err != nil {
 				return err
@@ -46,11 +41,7 @@ func (c *command) nodeAdd() *cobra.Command {
 		Short:   "Add a storage node, which new accounts may be sent to",
 		Example: "  holdfast sync node add https://sync2.example.org --capacity 5000",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccounts(func(ctx context.Context, s *tokenserver.Service, args []string) error {
 			url, err := tokenserver.CheckNodeURL(args[0])
 			if err != nil {
 				return err
@@ -72,11 +63,7 @@ func (c *command) nodeDrain() *cobra.Command {
 		Use:   "drain URL",
 		Short: "Send no more new accounts to a node; those that it has stay",
 		Args:  cobra.ExactArgs(1),
-		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccounts(func(ctx context.Context, s *tokenserver.Service, args []string) error {
 			url, err := tokenserver.CheckNodeURL(args[0])
 			if err != nil {
 				return err

@@ -29,12 +29,9 @@ func (c *command) userList() *cobra.Command {
 			"  holdfast sync user list --refused      # who tried to sign in and may be allowed\n" +
 			"  holdfast sync user list --access       # the allow and deny list",
 		Args: cobra.NoArgs,
-		RunE: c.with(func(ctx context.Context, a *app.App, _ []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccounts(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
 			w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
+			var err error
 			switch {
 			case refused:
 				err = listRefused(ctx, w, s, limit)
@@ -60,7 +57,7 @@ func listUsers(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service,
 	uid := int64(0)
 	if after != "" {
 		if _, err := fmt.Sscan(after, &uid); err != nil {
-			return fmt.Errorf("--after is no uid")
+			return errors.New("--after is no uid")
 		}
 	}
 	users, err := s.Store.ListUsers(ctx, uid, limit, replaced)
@@ -98,26 +95,13 @@ func listAccess(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service
 	return nil
 }
 
-// account reads the argument that names an account.
-func account(a *app.App, s string) (tokenserver.Account, error) {
-	return tokenserver.ParseAccount(s, a.Config().Tokenserver.FxAEmailDomain)
-}
-
 func (c *command) userShow() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ACCOUNT",
 		Short:   "Show an account: its storage users and what they store here",
 		Example: "  holdfast sync user show 0123456789abcdef0123456789abcdef",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
-			acc, err := account(a, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccount(func(ctx context.Context, a *app.App, s *tokenserver.Service, acc tokenserver.Account) error {
 			st, err := s.Store.Standing(ctx, acc)
 			if err != nil {
 				return err
@@ -163,15 +147,7 @@ func (c *command) userDelete() *cobra.Command {
 		Long: "Delete an account's storage users and everything that they store, at once. The account may\n" +
 			"sign in again and starts anew; to prevent that, deny it.",
 		Args: cobra.ExactArgs(1),
-		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
-			acc, err := account(a, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccount(func(ctx context.Context, a *app.App, s *tokenserver.Service, acc tokenserver.Account) error {
 			if !sure && !c.confirm(fmt.Sprintf("Delete account %s with everything it stores? [y/N] ", acc.FxAUID)) {
 				return errors.New("nothing was deleted")
 			}
@@ -212,15 +188,7 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 		Example: "  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --note 'my sister'\n" +
 			"  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --remove",
 		Args: cobra.ExactArgs(1),
-		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
-			s, err := accounts(a)
-			if err != nil {
-				return err
-			}
-			acc, err := account(a, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.withAccount(func(ctx context.Context, a *app.App, s *tokenserver.Service, acc tokenserver.Account) error {
 			rule := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: note}
 			if forget {
 				rule.Access = tokenserver.Unlisted
