@@ -73,7 +73,7 @@ func (f *file) place(path []string) place {
 
 // table reads the keys of one table, in the order in which they stand in the file.
 func (f *file) table(at []string, n *node, t map[string]any) {
-	below := func(key string) []string { return append(at[:len(at):len(at)], key) }
+	below := func(key string) []string { return append(slices.Clip(at), key) }
 	keys := make([]string, 0, len(t))
 	for key := range t {
 		keys = append(keys, key)

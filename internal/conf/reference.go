@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func Example(dst any) string {
 func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	visit(n, v, path)
 	for _, c := range n.children {
-		below := append(path[:len(path):len(path)], c.key)
+		below := append(slices.Clip(path), c.key)
 		switch c.kind {
 		case section:
 			eachSection(c, v.Field(c.index), below, visit)
@@ -49,27 +50,27 @@ func eachSection(n *node, v reflect.Value, path []string, visit func(*node, refl
 
 func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	heading := "[" + strings.Join(path, ".") + "]"
-	rows := ""
+	var rows strings.Builder
 	for _, n := range s.children {
 		if !n.isLeaf() || n.kind == secretFile {
 			continue
 		}
-		below := append(path[:len(path):len(path)], n.key)
+		below := append(slices.Clip(path), n.key)
 		meaning := n.doc
 		if n.secret {
 			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` reads it from a file.")
 		}
-		rows += fmt.Sprintf("| `%s` | %s | %s | `%s` | %s |\n",
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | `%s` | %s |\n",
 			n.key, n.typeName(), code(n.literal(v.Field(n.index))), envName(below), cell(meaning))
 	}
-	if len(path) > 0 && (rows != "" || s.doc != "") {
+	if len(path) > 0 && (rows.Len() > 0 || s.doc != "") {
 		fmt.Fprintf(b, "\n## %s\n", heading)
 	}
 	if s.doc != "" {
 		fmt.Fprintf(b, "\n%s\n", s.doc)
 	}
-	if rows != "" {
-		fmt.Fprintf(b, "\n| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n%s", rows)
+	if rows.Len() > 0 {
+		fmt.Fprintf(b, "\n| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n%s", rows.String())
 	}
 }
 

@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -175,10 +176,10 @@ func (n *node) paths(at, like []string) [][]string {
 		if len(at) < len(like) && like[len(at)] != "" {
 			name = like[len(at)]
 		}
-		return n.children[0].paths(append(at[:len(at):len(at)], name), like)
+		return n.children[0].paths(append(slices.Clip(at), name), like)
 	}
 	for _, c := range n.children {
-		below := append(at[:len(at):len(at)], c.key)
+		below := append(slices.Clip(at), c.key)
 		all = append(all, below)
 		all = append(all, c.paths(below, like)...)
 	}

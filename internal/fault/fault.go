@@ -85,8 +85,7 @@ type Coder interface {
 // CodeOf returns the code of the outermost coded error in err's chain, and
 // Internal when there is none.
 func CodeOf(err error) Code {
-	var c Coder
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[Coder](err); ok {
 		return c.FaultCode()
 	}
 	return Internal
@@ -99,8 +98,7 @@ func Is(err error, code Code) bool {
 
 // Message returns the sentence for the client, or "" when err carries none.
 func Message(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Message
 	}
 	return ""

@@ -20,7 +20,7 @@ var now = time.Unix(1790000000, 0)
 const (
 	rustToken = "eyJub2RlIjoiaHR0cDovL2xvY2FsaG9zdDo4MDAwIiwiZnhhX2tpZCI6IjAwMDAwMDAwMDIzNDUtdTdzIiwiZnhhX3VpZCI6Ijg2OTJmN2JiZDNlNjQwYThiMGM0YTZmNGM2ZDhjMWFiIiwiaGFzaGVkX2RldmljZV9pZCI6ImQxIiwiaGFzaGVkX2Z4YV91aWQiOiJoMSIsImV4cGlyZXMiOjE3OTAwMDM2MDAsInVpZCI6NDIsInRva2Vuc2VydmVyX29yaWdpbiI6InJ1c3QiLCJzYWx0IjoiYTFiMmMzIn1gjgDtDL15VTDz8iAMuFzn0b6Jdm9wI2TDD4tmakLi1w=="
 	rustKey   = "UW746Fy_CuxNeMq9dxuD0H2HNNjT4J7yrKfRX0Qf1lA="
-	// {"uid": 7, "salt": "0f0f0f", "expires": 1790003600.5, "node": "https://n.example", "extra": {"a": [1, 2]}, "service_entry": null}
+	// {"uid": 7, "salt": "0f0f0f", "expires": 1790003600.5, "node": "https://n.example", "extra": {"a": [1, 2]}, "service_entry": null}.
 	pythonToken = "eyJ1aWQiOiA3LCAic2FsdCI6ICIwZjBmMGYiLCAiZXhwaXJlcyI6IDE3OTAwMDM2MDAuNSwgIm5vZGUiOiAiaHR0cHM6Ly9uLmV4YW1wbGUiLCAiZXh0cmEiOiB7ImEiOiBbMSwgMl19LCAic2VydmljZV9lbnRyeSI6IG51bGx9mR_TRA9GHgfupTWnw22l9Cva4LEFxvjSOC3tE9fNnto="
 	pythonKey   = "Q01-4WsZXZqbeTfIhPZcPxy80uQUZra2cV1R7rXolAc="
 )

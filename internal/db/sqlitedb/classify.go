@@ -14,8 +14,7 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	var coded fault.Coder
-	if errors.As(err, &coded) {
+	if _, ok := errors.AsType[fault.Coder](err); ok {
 		return err
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {

@@ -77,7 +77,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 
 // openConn opens a connection with the pragmas that every one needs.
 func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
-	conn, err := sqlite.OpenConn(path, mode|sqlite.OpenNoMutex)
+	conn, err := sqlite.OpenConn(path, mode)
 	if err != nil {
 		return nil, err
 	}
