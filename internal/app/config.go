@@ -48,7 +48,7 @@ type Log struct {
 	Level        string `toml:"level" doc:"debug, info, warn or error."`
 	Format       string `toml:"format" doc:"text or json."`
 	Access       bool   `toml:"access" doc:"Write a line for every request."`
-	OTLPEndpoint string `toml:"otlp_endpoint" doc:"Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: no traces."`
+	OTLPEndpoint string `toml:"otlp_endpoint" doc:"Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: what OTEL_EXPORTER_OTLP_ENDPOINT says, or no traces."`
 }
 
 // DefaultConfig is the server as it runs without a word of configuration.

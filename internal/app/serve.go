@@ -24,14 +24,12 @@ import (
 // Serve runs the listeners and the sweeps until ctx ends, then shuts down in
 // order: not ready, drain, listeners, sweeps. Addresses are printed to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
-	if endpoint := a.cfg.Log.OTLPEndpoint; endpoint != "" {
-		traces, err := obs.StartTraces(ctx, strings.TrimRight(endpoint, "/"), a.version.Version)
-		if err != nil {
-			return err
-		}
-		a.traces = traces
-		defer a.flushTraces(ctx)
+	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version)
+	if err != nil {
+		return err
 	}
+	a.traces = traces
+	defer a.flushTraces(ctx)
 	main, err := a.listen("server.listen", a.cfg.Server.Listen)
 	if err != nil {
 		return err

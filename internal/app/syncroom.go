@@ -25,14 +25,12 @@ func (a *App) openSync(ctx context.Context, create bool) error {
 		a.log.Warn("a user is over the quota, which is not enforced", "uid", o.UID, "bytes", used)
 	})
 	a.checks = append(a.checks, readiness{syncRoom, a.storage.Ping})
-	if cfg.SweepEvery > 0 {
-		a.jobs = append(a.jobs, sweep.Job{
-			Name: "expired records and batches", Every: cfg.SweepEvery, Limit: cfg.SweepLimit,
-			Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
-				return a.storage.Sweep(ctx, syncstorage.At(now), limit)
-			},
-		})
-	}
+	a.jobs = append(a.jobs, sweep.Job{
+		Name: "expired records and batches", Every: cfg.SweepEvery, Limit: cfg.SweepLimit,
+		Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return a.storage.Sweep(ctx, syncstorage.At(now), limit)
+		},
+	})
 	return nil
 }
 

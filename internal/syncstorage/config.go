@@ -19,7 +19,7 @@ type Config struct {
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
 
 	MaxNames      int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
-	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: never by this process."`
+	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: only by the command sweep."`
 	SweepLimit    int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes."`
 	HawkTimeSkew  time.Duration `toml:"hawk_time_skew" doc:"How far a client's clock may be off. Clients with wrong clocks are common."`
 	Limits        Limits        `toml:"limits" doc:"What one request, batch and user may hold. Clients read them from info/configuration."`

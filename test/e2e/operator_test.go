@@ -135,6 +135,21 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// The command sweeps also where the server does not.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0")
+	c := s.token(1)
+	c.want(t, http.StatusOK, "PUT", "/storage/tabs/short", `{"payload":"x","ttl":0}`)
+	c.want(t, http.StatusOK, "PUT", "/storage/tabs/long", `{"payload":"x","ttl":1000}`)
+	for _, want := range []string{"expired records and batches: 1\n", "expired records and batches: 0\n"} {
+		if out := s.verb("sweep"); !strings.Contains(out, want) {
+			t.Errorf("sweep: %q, want %q", out, want)
+		}
+	}
+	c.want(t, http.StatusOK, "GET", "/storage/tabs/long", "")
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)

@@ -163,7 +163,7 @@ func TestCallerGivesUp(t *testing.T) {
 
 func TestPoolWaitIsBounded(t *testing.T) {
 	t.Parallel()
-	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: 50 * time.Millisecond})
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: 500 * time.Millisecond})
 	rows, err := db.Stream(t.Context(), selectOne)
 	if err != nil {
 		t.Fatal(err)
