@@ -107,14 +107,7 @@ func (a *App) settleSoon(ctx context.Context) {
 
 // announce prints where the server is and what its user does next.
 func (a *App) announce(out io.Writer, main, admin net.Listener) {
-	base := a.publicURL()
-	if base == "" {
-		scheme := "http"
-		if a.cfg.Server.TLSCert != "" {
-			scheme = "https"
-		}
-		base = scheme + "://" + main.Addr().String()
-	}
+	base := a.address(main.Addr().String())
 	var b strings.Builder
 	line := func(what, where string) { fmt.Fprintf(&b, "  %-12s %s\n", what, where) }
 	fmt.Fprintf(&b, "Holdfast %s\n\n", a.version)

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"holdfast/internal/auth/tokenlib"
@@ -98,6 +100,26 @@ func (a *App) publicURL() string {
 	return o.String()
 }
 
+// address is where clients reach the server: the public URL, or else what it
+// listens on. "All addresses" is none that one could type, so the machine's
+// name stands for it.
+func (a *App) address(listen string) string {
+	if public := a.publicURL(); public != "" {
+		return public
+	}
+	host, port, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	scheme := "http"
+	if a.cfg.Server.TLSCert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
 // afterMigrations gives a new database its first node.
 func (a *App) afterMigrations(ctx context.Context) error {
 	if a.accounts == nil {
@@ -154,14 +176,7 @@ func (a *App) Token(r TokenRequest) (Token, error) {
 	if r.UID <= 0 || r.Duration <= 0 {
 		return Token{}, fault.New(fault.Invalid, "--uid and --duration must be above 0")
 	}
-	node := a.publicURL()
-	if node == "" {
-		scheme := "http"
-		if a.cfg.Server.TLSCert != "" {
-			scheme = "https"
-		}
-		node = scheme + "://" + a.cfg.Server.Listen
-	}
+	node := a.address(a.cfg.Server.Listen)
 	expires := a.now().Add(time.Duration(r.Duration) * time.Second)
 	id, key, err := a.keyring.Mint(tokenlib.Claims{
 		UID: r.UID, FxAUID: r.FxAUID, FxAKID: r.FxAKID, Node: node, Expires: expires, Origin: tokenOrigin,
