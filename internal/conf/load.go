@@ -23,7 +23,8 @@ type Options struct {
 
 // Load puts file and environment over the defaults that stand in dst, a pointer
 // to a struct (see the package's comment). The error is an *Error with all that
-// is wrong, and then dst must not be used; the report is valid either way.
+// is wrong; dst is then good for finding more that is wrong and nothing else:
+// what could not be read has its default. The report is valid either way.
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root, warned: map[string]bool{}}
