@@ -24,6 +24,8 @@ type database struct {
 	pending func(context.Context, migrate.Set) ([]migrate.Migration, error)
 	backup  func(ctx context.Context, path string) error // nil: not embedded
 	close   func() error
+
+	connections func() (active, idle, most int)
 }
 
 // pool is what the settings of a room say of its connections.
@@ -57,6 +59,7 @@ func (a *App) addSQLite(room string, db *sqlitedb.DB, path string, set migrate.S
 	a.databases = append(a.databases, &database{
 		room: room, engine: engineSQLite, where: where, set: set,
 		migrate: db.Migrate, pending: db.Pending, backup: db.Backup, close: db.Close,
+		connections: db.Connections,
 	})
 }
 
@@ -75,7 +78,8 @@ func (a *App) addPostgres(room string, db *pgdb.DB, url string, set migrate.Set)
 	a.databases = append(a.databases, &database{
 		room: room, engine: enginePostgres, where: redact(url), set: set,
 		migrate: db.Migrate, pending: db.Pending,
-		close: func() error { db.Close(); return nil },
+		close:       func() error { db.Close(); return nil },
+		connections: db.Connections,
 	})
 }
 

@@ -78,9 +78,18 @@ func (a *App) dockerflow() *synchttp.Dockerflow {
 			return nil
 		},
 	}
-	if a.storage != nil {
-		q := a.storage.Quota()
-		d.Quota = &q
+	if a.storage == nil {
+		return d
+	}
+	q := a.storage.Quota()
+	d.Quota = &q
+	for _, db := range a.databases {
+		if db.room == syncRoom {
+			d.Pool = func() (p synchttp.Pool) {
+				p.Active, p.Idle, p.Max = db.connections()
+				return p
+			}
+		}
 	}
 	return d
 }

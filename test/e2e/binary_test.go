@@ -192,6 +192,21 @@ func (s *server) awaitAnswer(path string, done func(status int, body string) boo
 	}
 }
 
+// get asks the main listener without credentials.
+func (s *server) get(path string) (status int, body string) {
+	s.t.Helper()
+	resp, err := http.Get(s.url + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
 // credentials are what `holdfast sync token` prints.
 type credentials struct {
 	ID       string `json:"id"`

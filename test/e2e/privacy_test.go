@@ -98,9 +98,8 @@ func TestSlowClients(t *testing.T) {
 		t.Errorf("shed: %v %q", a.header, a.body)
 	}
 	// Monitors are answered all the same.
-	resp, err := http.Get(s.url + "/__heartbeat__")
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("heartbeat: %v, %v", resp, err)
+	if status, body := s.get("/__heartbeat__"); status != http.StatusOK {
+		t.Errorf("heartbeat: %d %s", status, body)
 	}
 }
 

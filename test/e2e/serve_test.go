@@ -36,9 +36,14 @@ func TestFirstStart(t *testing.T) {
 	if want := `{"id":"{guid}","modified":` + put.body + `,"payload":"hello"}`; got.body != want {
 		t.Errorf("got %s, want %s", got.body, want)
 	}
-	resp, err := http.Get(s.url + "/__heartbeat__")
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("heartbeat: %v %v", resp, err)
+	for path, want := range map[string]string{
+		"/__heartbeat__":   `"database":"Ok","status":"Ok"`,
+		"/__lbheartbeat__": `"active_connections":0,"idle_connections":`,
+		"/__version__":     `"version":`,
+	} {
+		if status, body := s.get(path); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
 	}
 }
 
@@ -129,15 +134,8 @@ func TestPublicURLWithPrefix(t *testing.T) {
 func TestReferenceNames(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir(), "SYNC_MASTER_SECRET=secret0", "SYNC_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=1664", "SYNC_TOKENSERVER__ENABLED=false")
-	resp, err := http.Get(s.url + "/1.5/1/info/configuration")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body := make([]byte, 4096)
-	n, _ := resp.Body.Read(body)
-	if !strings.Contains(string(body[:n]), `"max_total_records":1664`) {
-		t.Errorf("limits %s", body[:n])
+	if _, body := s.get("/1.5/1/info/configuration"); !strings.Contains(body, `"max_total_records":1664`) {
+		t.Errorf("limits %s", body)
 	}
 	s.token(1).want(t, http.StatusOK, "GET", "/info/collections", "")
 	if _, err := os.Stat(filepath.Join(s.data, "tokenserver.db")); err == nil {

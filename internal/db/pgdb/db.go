@@ -104,6 +104,13 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 // Close closes the connections, each when the caller that has it is done.
 func (db *DB) Close() { db.pool.Close() }
 
+// Connections is how many connections are in use, how many are open and idle,
+// and how many may be at once.
+func (db *DB) Connections() (active, idle, most int) {
+	s := db.pool.Stat()
+	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
+}
+
 // run hands fn a connection, once more when the server asks to try again, and
 // observes the whole under the name.
 func (db *DB) run(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {

@@ -168,6 +168,9 @@ func TestPoolWaitIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if active, idle, most := db.Connections(); active != 1 || idle != 0 || most != 1 {
+		t.Errorf("%d active, %d idle of %d", active, idle, most)
+	}
 	_, err = db.Exec(t.Context(), selectOne)
 	wantCode(t, err, fault.Unavailable)
 	for rows.Next() { // at its end the connection is free at once

@@ -216,6 +216,9 @@ func TestReadersAreBounded(t *testing.T) {
 	must(t, err)
 	_, release2, err := db.Snapshot(t.Context())
 	must(t, err)
+	if active, idle, most := db.Connections(); active != 2 || idle != 0 || most != 2 {
+		t.Errorf("%d active, %d idle of %d", active, idle, most)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {

@@ -50,6 +50,15 @@ func (db *DB) Snapshot(ctx context.Context) (conn *sqlite.Conn, release func(), 
 	}, nil
 }
 
+// Connections is how many connections read now, how many are open and idle, and
+// how many may be at once.
+func (db *DB) Connections() (active, idle, most int) {
+	r := &db.readers
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.free), len(r.idle), cap(r.free)
+}
+
 // readers hands out read-only connections, the last used first, so that few
 // stay warm when there is little to do.
 type readers struct {
