@@ -51,7 +51,7 @@ var ground = []helper{
 	{name: "internal/db/sqlitedb", libs: []string{"zombiezen.com/go/sqlite"}},
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
 	{name: "internal/auth/hawk"},
-	{name: "internal/auth/tokenlib"},
+	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web"},
 }
 

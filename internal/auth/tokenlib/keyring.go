@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"holdfast/internal/fault"
 )
 
@@ -26,8 +28,25 @@ const (
 var encoding = base64.URLEncoding.Strict()
 
 // Keyring makes and opens tokens with the master secrets of a server. It is
-// immutable and safe for concurrent use.
-type Keyring struct{ secrets []secret }
+// safe for concurrent use.
+type Keyring struct {
+	secrets []secret
+
+	// opened remembers good tokens: a client sends the same one with every
+	// request of an hour, and opening it costs more than the rest of the
+	// request's authentication.
+	opened *lru.Cache[string, opened]
+}
+
+// opened is a token whose signature was found good. What it says does not
+// change, except that it expires.
+type opened struct {
+	claims Claims
+	key    string
+}
+
+// maxOpened is how many tokens are remembered, of about a kilobyte each.
+const maxOpened = 4096
 
 type secret struct {
 	master  []byte // the secret's text as it is, also when it looks like hex
@@ -41,7 +60,11 @@ func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
 		return nil, fault.New(fault.Invalid, "no master secret")
 	}
-	k := &Keyring{}
+	remembered, err := lru.New[string, opened](maxOpened)
+	if err != nil {
+		return nil, fmt.Errorf("make room for tokens: %w", err)
+	}
+	k := &Keyring{opened: remembered}
 	for _, m := range masters {
 		if m == "" {
 			return nil, fault.New(fault.Invalid, "a master secret is empty")
@@ -87,20 +110,30 @@ func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 // now). Only with ErrExpired are claims and key returned too, for the one route
 // that serves the holders of expired tokens.
 func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err error) {
+	o, known := k.opened.Get(token)
+	if !known {
+		if o, err = k.open(token); err != nil {
+			return Claims{}, "", err
+		}
+		k.opened.Add(strings.Clone(token), o) // it may be part of a whole header
+	}
+	if !o.claims.Expires.After(now) {
+		return o.claims, o.key, ErrExpired
+	}
+	return o.claims, o.key, nil
+}
+
+// open is Open for a token that is not remembered, whenever it expires.
+func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {
-		return Claims{}, "", err
+		return opened{}, err
 	}
-	if c, err = decodeClaims(payload); err != nil {
-		return Claims{}, "", err
+	if o.claims, err = decodeClaims(payload); err != nil {
+		return opened{}, err
 	}
-	if key, err = by.derive(token, c.Salt); err != nil {
-		return Claims{}, "", err
-	}
-	if !c.Expires.After(now) {
-		return c, key, ErrExpired
-	}
-	return c, key, nil
+	o.key, err = by.derive(token, o.claims.Salt)
+	return o, err
 }
 
 // verify returns the signed part of the token and the secret that signed it.

@@ -97,6 +97,42 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// A remembered token expires like any other, and only good ones are remembered,
+// no more than there is room for.
+func TestRemembered(t *testing.T) {
+	t.Parallel()
+	k := keyring(t, master)
+	token := signed(k, `{"uid":7,"salt":"s","expires":1790000001}`)
+	first, key, err := k.Open(token, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, sameKey, err := k.Open(token, now)
+	if err != nil || again != first || sameKey != key {
+		t.Errorf("the second time %+v, %s, %v", again, sameKey, err)
+	}
+	if late, lateKey, err := k.Open(token, now.Add(time.Hour)); !errors.Is(err, ErrExpired) || late != first || lateKey != key {
+		t.Errorf("an hour later %+v, %s, %v", late, lateKey, err)
+	}
+	other := keyring(t, "another master")
+	for range 2 {
+		if _, _, err := other.Open(token, now); !errors.Is(err, ErrSignature) {
+			t.Errorf("under another secret: %v", err)
+		}
+	}
+	if n := other.opened.Len(); n != 0 {
+		t.Errorf("%d bad tokens are remembered", n)
+	}
+	for i := range maxOpened + 10 {
+		if _, _, err := k.Open(signed(k, fmt.Sprintf(`{"uid":%d,"salt":"s","expires":1790000001}`, i+1)), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := k.opened.Len(); n != maxOpened {
+		t.Errorf("%d tokens are remembered, want %d", n, maxOpened)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, master)
@@ -270,11 +306,21 @@ func BenchmarkAuthenticate(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	b.ReportAllocs()
 	k := keyring(b, master)
-	for b.Loop() {
-		if _, _, err := k.Open(rustToken, now); err != nil {
-			b.Fatal(err)
+	b.Run("first", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := k.open(rustToken); err != nil {
+				b.Fatal(err)
+			}
 		}
-	}
+	})
+	b.Run("remembered", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := k.Open(rustToken, now); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
