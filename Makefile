@@ -9,6 +9,8 @@ LINTER     := v2.15.0
 FUZZTIME   ?= 30s
 # More flags for go test, such as -run TestStore.
 TESTFLAGS  ?=
+# Flags of the load generator; go run ./bench -help lists them.
+BENCHFLAGS ?=
 # The race detector needs a C compiler. It is worth one, and a minute.
 RACE       := $(if $(shell command -v gcc),-race)
 # Starts the servers that tests need, runs a command, and ends with a line for
@@ -72,8 +74,8 @@ fuzz: ## run every fuzz target for FUZZTIME each (30s)
 
 check: lint test ## all that must pass before a change lands
 
-bench: ## run the benchmarks
-	$(WITHSERVERS) $(GO) test -run '^$$' -bench . -benchmem $(TESTFLAGS) ./...
+bench: build ## measure the server under load and the bare limit beside it (BENCHFLAGS=-window 1s)
+	$(GO) run ./bench -binary $(BIN) $(BENCHFLAGS)
 
 # The packages whose tests draw random steps against a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')

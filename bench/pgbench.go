@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// putScript calls the very function that the server calls for a PUT. Every
+// argument that the server sends is one here, but those that are NULL.
+var putScript = fmt.Sprintf(`\set uid %d + :client_id
+\set id random(%s, %s)
+SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
+	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, false::boolean);
+`, firstUser, id(0), id(putRecords-1), collectionIDs[putCollection])
+
+var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
+
+// pgbench lets callers put for so long, in whole seconds.
+func pgbench(ctx context.Context, url string, callers int, d time.Duration) (float64, error) {
+	program, err := findPgbench()
+	if err != nil {
+		return 0, err
+	}
+	script, err := os.CreateTemp("", "holdfast-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.Remove(script.Name()) }() // a few bytes in the temporary folder
+	_, err = script.WriteString(putScript)
+	if err := errors.Join(err, script.Close()); err != nil {
+		return 0, err
+	}
+	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", script.Name(), //nolint:gosec // the one who runs it says which
+		"-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2)), "-T", strconv.Itoa(int(d.Seconds())),
+		"-D", "payload="+payload(), "-D", "now="+now().Format("2006-01-02 15:04:05.000"), url).CombinedOutput()
+	found := tps.FindSubmatch(out)
+	if err != nil || found == nil {
+		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+// findPgbench finds the program, which Debian keeps out of PATH.
+func findPgbench() (string, error) {
+	if path, err := exec.LookPath("pgbench"); err == nil {
+		return path, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("pgbench is not installed; it comes with PostgreSQL")
+	}
+	return slices.Max(found), nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// row is a line of the table with all that its medians are made of.
+type row struct {
+	work, engine string
+	connections  int
+	goal         goal
+	server       []sample
+	limit        []float64 // operations per second
+	peak         int64     // bytes
+}
+
+func (r *row) ops() float64 { return median(r.server, func(s sample) float64 { return s.ops }) }
+
+func (r *row) bare() float64 { return median(r.limit, func(ops float64) float64 { return ops }) }
+
+func (r *row) cpu() time.Duration {
+	return median(r.server, func(s sample) time.Duration { return s.cpu })
+}
+
+// missed reports whether the row falls short of its goal.
+func (r *row) missed() bool {
+	return r.ops()/r.bare() < r.goal.ratio || r.goal.cpu > 0 && r.cpu() > r.goal.cpu
+}
+
+// goalText is the goal and, where it is missed, that it is.
+func (r *row) goalText() string {
+	if r.goal.ratio == 0 {
+		return "–"
+	}
+	text := fmt.Sprintf("%.2f", r.goal.ratio)
+	if r.goal.cpu > 0 {
+		text += fmt.Sprintf(", %d µs", r.goal.cpu.Microseconds())
+	}
+	if r.missed() {
+		text = "**missed** " + text
+	}
+	return text
+}
+
+// table writes rows as they come, because a run takes long.
+type table struct{ out io.Writer }
+
+func (t *table) head(o *options) {
+	fmt.Fprintf(t.out, "Windows of %v, medians of %d.\n\n", o.window, o.runs)
+	fmt.Fprintln(t.out, "| work | engine | connections | server ops/s | limit ops/s | ratio | goal | p50 | p99 | server CPU µs/op | peak memory |")
+	fmt.Fprintln(t.out, "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|")
+}
+
+func (t *table) row(r *row) {
+	fmt.Fprintf(t.out, "| %s | %s | %d | %.*f | %.*f | %.2f | %s | %s | %s | %d | %d MB |\n",
+		r.work, r.engine, r.connections, digits(r.ops()), r.ops(), digits(r.bare()), r.bare(), r.ops()/r.bare(), r.goalText(),
+		ms(median(r.server, func(s sample) time.Duration { return s.p50 })),
+		ms(median(r.server, func(s sample) time.Duration { return s.p99 })),
+		r.cpu().Microseconds(), r.peak>>20)
+}
+
+// digits is how many behind the point a rate is worth.
+func digits(ops float64) int {
+	if ops < 100 {
+		return 1
+	}
+	return 0
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Works, by the names that the table has.
+const (
+	workPut    = "PUT 500 B"
+	workPost   = "POST 100 × 500 B"
+	workList   = "GET 1,000 full"
+	workInfo   = "info/collections"
+	workAppend = "batch: append 100 × 500 B"
+	workCommit = "batch: commit 10,000"
+)
+
+// users is how many there are. Every connection has its own, as devices do:
+// writes of one user wait for each other by the protocol.
+const users = 64
+
+// Collections and how many records of a user a work writes or reads in one.
+const (
+	putCollection, putRecords   = "bookmarks", 100
+	postCollection, postRecords = "forms", 100
+	listCollection, listRecords = "history", 1000
+	batchCollection             = "passwords"
+	batchRecords                = 10_000
+)
+
+// collectionIDs are those that the migrations give the standard names.
+var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
+
+// goal is the least ratio of server to limit and the most CPU of the server
+// per operation; 0: none is set.
+type goal struct {
+	ratio float64
+	cpu   time.Duration
+}
+
+// work is a request that is repeated.
+type work struct {
+	name    string
+	method  string
+	path    func(i int) string
+	body    []byte
+	records string          // what X-Weave-Records must say; "": nothing
+	goals   map[string]goal // by engine
+}
+
+func works() []work {
+	fixed := func(path string) func(int) string { return func(int) string { return path } }
+	return []work{
+		{
+			name: workPut, method: http.MethodPut,
+			path: func(i int) string { return "/storage/" + putCollection + "/" + id(i%putRecords) },
+			body: object(record{Payload: payload()}),
+			goals: map[string]goal{
+				"sqlite":   {0.50, 90 * time.Microsecond},
+				"postgres": {0.40, 130 * time.Microsecond},
+			},
+		},
+		{
+			name: workPost, method: http.MethodPost, path: fixed("/storage/" + postCollection), body: list(0, postRecords),
+			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
+		},
+		{
+			name: workList, method: http.MethodGet, path: fixed("/storage/" + listCollection + "?full=1"), records: strconv.Itoa(listRecords),
+			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
+		},
+		{name: workInfo, method: http.MethodGet, path: fixed("/info/collections")},
+	}
+}
+
+// commitGoal is the goal that a commit takes at most 1.3 times as long as plain
+// SQL, as a ratio of throughputs.
+const commitGoal = 1 / 1.3
+
+// id is the i-th record's, as long as those of Firefox.
+func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
+
+// payload is 500 bytes that look like a client's: an object in a string, whose
+// quotes have to be escaped on the wire.
+func payload() string {
+	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
+	return begin + strings.Repeat("Q", 500-len(begin)-len(end)) + end
+}
+
+// record is a BSO as clients write it.
+type record struct {
+	ID      string `json:"id,omitempty"`
+	Payload string `json:"payload"`
+}
+
+func object(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return text
+}
+
+// list is the body of a POST of n records, the first of them the from-th.
+func list(from, n int) []byte {
+	all := make([]record, n)
+	for i := range all {
+		all[i] = record{id(from + i), payload()}
+	}
+	return object(all)
+}
