@@ -55,7 +55,14 @@ func measureBatch(ctx context.Context, o *options, s *server, l limit, t *table)
 	appends.peak, commits.peak = peak, peak
 	t.row(&appends)
 	t.row(&commits)
-	return nil
+	return s.profile(ctx, o, &commits, func() error {
+		for start := time.Now(); time.Since(start) < o.window+time.Second; {
+			if err := s.batch(ctx, bodies, &phases{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // batch uploads one batch and commits it.

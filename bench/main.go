@@ -139,8 +139,8 @@ func measureWork(ctx context.Context, o *options, s *server, l limit, w *work, c
 		return err
 	}
 	t.row(&r)
-	if o.profiles == "" || !r.missed() {
-		return nil
-	}
-	return s.profileWork(ctx, o, w, callers)
+	return s.profile(ctx, o, &r, func() error {
+		_, err := s.window(ctx, w, callers, o.window+time.Second)
+		return err
+	})
 }

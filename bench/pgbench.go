@@ -38,7 +38,7 @@ func pgbench(ctx context.Context, url string, callers int, d time.Duration) (flo
 	if err := errors.Join(err, script.Close()); err != nil {
 		return 0, err
 	}
-	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", script.Name(), //nolint:gosec // the one who runs it says which
+	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", script.Name(),
 		"-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2)), "-T", strconv.Itoa(int(d.Seconds())),
 		"-D", "payload="+payload(), "-D", "now="+now().Format("2006-01-02 15:04:05.000"), url).CombinedOutput()
 	found := tps.FindSubmatch(out)

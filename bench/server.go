@@ -16,8 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/pelletier/go-toml/v2"
 )
 
 // server is a running `holdfast serve` with a folder of its own and settings as
@@ -241,34 +239,4 @@ func (s *server) window(ctx context.Context, w *work, callers int, d time.Durati
 	}
 	after, err := s.cpu()
 	return summary(took, elapsed, after-before), err
-}
-
-// profileWork saves a CPU profile of the server at a work, in a window that is
-// not measured: being profiled costs.
-func (s *server) profileWork(ctx context.Context, o *options, w *work, callers int) error {
-	var secrets struct {
-		AdminToken string `toml:"admin_token"`
-	}
-	text, err := os.ReadFile(filepath.Join(s.dir, "data", "secrets.toml"))
-	if err != nil {
-		return err
-	}
-	if err := toml.Unmarshal(text, &secrets); err != nil {
-		return err
-	}
-	failed := make(chan error, 1)
-	go func() {
-		_, err := s.window(ctx, w, callers, o.window+time.Second)
-		failed <- err
-	}()
-	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(o.window.Seconds())), secrets.AdminToken)
-	if err = errors.Join(err, <-failed); err != nil {
-		return err
-	}
-	name := strings.NewReplacer(" ", "-", "/", "-", ",", "").Replace(w.name)
-	engine := "sqlite"
-	if strings.Contains(strings.Join(s.env, " "), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=") {
-		engine = "postgres"
-	}
-	return os.WriteFile(filepath.Join(o.profiles, fmt.Sprintf("%s-%s-%d.pprof", name, engine, callers)), profile, 0o600) //nolint:gosec // the folder that was asked for
 }
