@@ -1,0 +1,204 @@
+// Package fault starts the built binary, drives a recorded workload through the
+// real protocol, ends the server or its database as a crash does at a random
+// moment, and afterwards checks every acknowledgement against what is there.
+//
+// What is promised: an acknowledged write is there, as it was sent and with the
+// stamp that was answered. A write whose answer was lost is whole or absent,
+// also when it is a POST of many records or the commit of a batch. No stamp of
+// a user is given twice, and none is at or before one that was known when its
+// request was sent. Counts and usage are the sums of what is listed.
+//
+// All rounds of a test share one data folder: each recovers what the one before
+// has recovered. FAULT_ROUNDS says how many there are. The random choices of a
+// writer follow from FAULT_SEED, the round and the writer; what the machine
+// does meanwhile does not, so a replay repeats the workload and the intended
+// moment, not the instruction at which a process died.
+package fault
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+)
+
+// A kill -9 takes away what the server had in memory and not yet in a file.
+func TestKillOnSQLite(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, testdb.SQLite(t))
+	h.server = serve(t, h.vars)
+	h.rounds(20, func(int) fault {
+		return fault{h.server.kill, func() { h.server = serve(t, h.vars) }}
+	})
+}
+
+// The server and the database are killed in turns: one leaves transactions
+// behind at the other, the other takes them from it.
+func TestKillOnPostgres(t *testing.T) {
+	t.Parallel()
+	db := testdb.DurablePostgres(t)
+	h := newHarness(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+db.URL())
+	h.server = serve(t, h.vars)
+	server := fault{func() { h.server.kill() }, func() {
+		abandoned(t, db.URL())
+		h.server = serve(t, h.vars)
+	}}
+	database := fault{func() { must(t, db.Kill()) }, func() {
+		must(t, db.Start())
+		h.server.await("/readyz")
+	}}
+	h.rounds(10, func(round int) fault { return []fault{server, database}[round%2] })
+}
+
+// fault is what happens to a server under load.
+type fault struct{ strike, recover func() }
+
+// harness is a server, those who write to it, and what they know.
+type harness struct {
+	t       *testing.T
+	seed    uint64
+	vars    []string
+	server  *server
+	users   []*user
+	writers []*writer
+	tally   tally
+}
+
+const (
+	users          = 3
+	writersPerUser = 3
+)
+
+func newHarness(t *testing.T, data string, vars ...string) *harness {
+	t.Helper()
+	const secret = "of the fault harness"
+	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed is easier to pass on without a sign
+	h.vars = append(vars, "HOLDFAST_DATA="+data, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false")
+	for uid := range users {
+		u := newUser(t, secret, int64(uid+1))
+		h.users = append(h.users, u)
+		for range writersPerUser {
+			h.writers = append(h.writers, newWriter(u, len(h.writers)))
+		}
+	}
+	return h
+}
+
+// number is a variable of the environment, or what holds without it.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// rounds strikes again and again, and stops at the first thing that is wrong:
+// what comes after would be judged by a model that is no longer true.
+func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
+	n := int(number(h.t, "FAULT_ROUNDS", otherwise))
+	at := 0
+	h.t.Cleanup(func() {
+		if h.t.Failed() {
+			h.t.Logf("in round %d; to replay: FAULT_SEED=%d FAULT_ROUNDS=%d go test -run '^%s$' ./test/fault", at, h.seed, at, h.t.Name())
+		}
+	})
+	for r := range n {
+		at = r + 1
+		if h.round(r, what(r)); h.t.Failed() {
+			return
+		}
+	}
+	h.t.Logf("%d rounds: %s", n, h.tally)
+}
+
+// bound is how long anything that is waited for may take.
+const bound = 30 * time.Second
+
+// round lets all write until some number of acknowledgements has come, and
+// strikes a moment later, so that the moment falls anywhere in a request.
+func (h *harness) round(r int, f fault) {
+	choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xff))
+	load := newLoad(20 + choose.IntN(100))
+	wait := time.Duration(choose.IntN(5000)) * time.Microsecond
+	var writing sync.WaitGroup
+	for i, w := range h.writers {
+		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|uint64(i)))
+		writing.Go(func() { w.run(h.t, h.server, load) })
+	}
+	pause(load.enough, bound)
+	if n := load.acknowledged.Load(); n < load.target && !h.t.Failed() {
+		h.t.Errorf("only %d acknowledgements in %v", n, bound)
+	}
+	pause(nil, wait)
+	close(load.struck)
+	f.strike()
+	close(load.over)
+	writing.Wait() // requests are bounded
+	if h.t.Failed() {
+		return
+	}
+	f.recover()
+	h.tally.acknowledged += load.acknowledged.Load()
+	for _, u := range h.users {
+		h.check(u)
+	}
+}
+
+// pause returns when c is closed, or after some time.
+func pause(c <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+	case <-timer.C:
+	}
+}
+
+// abandoned returns when the database has dealt with what a dead server asked
+// of it: a statement that it has begun it also ends, and commits.
+func abandoned(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer func() { must(t, conn.Close(context.WithoutCancel(ctx))) }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var n int
+		must(t, conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&n))
+		if n == 0 {
+			return
+		}
+		<-tick.C // the query fails when the time is over
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tally is what a test has seen.
+type tally struct{ acknowledged, there, absent int64 }
+
+func (c tally) String() string {
+	return fmt.Sprintf("%d acknowledgements checked; of the writes without an answer %d were there and %d were not", c.acknowledged, c.there, c.absent)
+}

@@ -1,0 +1,87 @@
+package fault
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/auth/tokenlib"
+)
+
+// user is one whose storage several writers share.
+type user struct {
+	path    string // of the storage
+	id, key string // sign requests
+	writers []*writer
+
+	mu      sync.Mutex
+	newest  moment            // of the stamps below
+	given   map[moment]string // which write has a stamp
+	touched map[string]moment // the newest stamp of each shared collection
+}
+
+func newUser(t *testing.T, secret string, uid int64) *user {
+	t.Helper()
+	keys, err := tokenlib.NewKeyring(secret)
+	must(t, err)
+	u := &user{path: fmt.Sprintf("/1.5/%d", uid), given: map[moment]string{}, touched: map[string]moment{}}
+	u.id, u.key, err = keys.Mint(tokenlib.Claims{UID: uid, FxAUID: "fault", FxAKID: "1-qqo", Expires: time.Now().Add(24 * time.Hour)})
+	must(t, err)
+	return u
+}
+
+// known is the newest stamp that anybody has been told.
+func (u *user) known() moment {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.newest
+}
+
+// stamped records the stamp of a write that was sent when another was known.
+func (u *user) stamped(s *step, stamp moment) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if stamp <= s.known {
+		return fmt.Errorf("%s has the stamp %v, and %v was known before", s, stamp, s.known)
+	}
+	if other, twice := u.given[stamp]; twice {
+		return fmt.Errorf("%s and %s both have the stamp %v", other, s, stamp)
+	}
+	u.given[stamp] = s.String()
+	u.newest = max(u.newest, stamp)
+	u.touched[s.collection] = max(u.touched[s.collection], stamp)
+	return nil
+}
+
+// answer is a response with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send makes a signed request; path begins behind the user's storage.
+func (u *user) send(t *testing.T, s *server, method, path, body string) (answer, error) {
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url+u.path+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if err := hawk.SignHTTP(req, u.id, u.key, time.Now(), hawk.PayloadHash(req.Header.Get("Content-Type"), []byte(body))); err != nil {
+		return answer{}, err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(text)}, err
+}

@@ -1,0 +1,249 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// shared are the collections that all writers of a user write to.
+func shared() []string { return []string{"bookmarks", "history", "addons-of-a-fault"} }
+
+// writer writes records that nobody else writes, one request after the other,
+// so that it knows what must be there. The collections, and the row that gives
+// out the stamps, it shares with others; one collection is its own to delete.
+type writer struct {
+	name   string
+	user   *user
+	choose *rand.Rand
+	serial int // of payloads
+
+	state state
+	batch *batch
+	lost  *step // whose answer did not come
+}
+
+// batch is one that is open at the server.
+type batch struct {
+	id, collection string
+	staged         state
+}
+
+func newWriter(u *user, n int) *writer {
+	w := &writer{name: fmt.Sprintf("w%d", n), user: u, state: state{}}
+	u.writers = append(u.writers, w)
+	return w
+}
+
+// load is what the writers of a round and the fault know of each other.
+type load struct {
+	target       int64
+	acknowledged atomic.Int64
+	once         sync.Once
+	enough       chan struct{} // the target is reached, or never will be
+	struck       chan struct{} // from now on answers may be lost
+	over         chan struct{} // the fault has happened: write no more
+}
+
+func newLoad(target int) *load {
+	return &load{target: int64(target), enough: make(chan struct{}), struck: make(chan struct{}), over: make(chan struct{})}
+}
+
+func (l *load) acknowledge() {
+	if l.acknowledged.Add(1) == l.target {
+		l.end()
+	}
+}
+
+func (l *load) end() { l.once.Do(func() { close(l.enough) }) }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// run writes until the fault.
+func (w *writer) run(t *testing.T, s *server, l *load) {
+	for !closed(l.over) {
+		step, sent := w.next()
+		step.known = w.user.known()
+		a, err := w.user.send(t, s, step.method, step.path, step.body)
+		if err != nil || a.status >= http.StatusInternalServerError {
+			if !closed(l.struck) {
+				t.Errorf("%s, before any fault: %d %s %v", step, a.status, a.body, err)
+				l.end()
+			}
+			w.lost = step
+			return
+		}
+		if err := w.took(step, a, sent); err != nil {
+			t.Error(err)
+			l.end()
+			return
+		}
+		l.acknowledge()
+	}
+}
+
+// took records an acknowledgement.
+func (w *writer) took(s *step, a answer, sent int) error {
+	ack, err := s.read(a, sent)
+	if err != nil {
+		return err
+	}
+	if s.staged {
+		if w.batch == nil {
+			w.batch = &batch{id: ack.Batch, collection: s.collection, staged: state{}}
+		}
+		maps.Copy(w.batch.staged, s.puts)
+		return nil
+	}
+	if s.commits {
+		w.batch = nil
+	}
+	w.state = s.applied(w.state, ack.stamp)
+	return w.user.stamped(s, ack.stamp)
+}
+
+// next chooses a request, and says how many records it sends.
+func (w *writer) next() (s *step, sent int) {
+	switch n := w.choose.IntN(12); {
+	case n < 3:
+		return w.post()
+	case n < 6:
+		return w.stage()
+	case n < 7 && len(w.in(w.own())) > 0:
+		return w.request(http.MethodDelete, w.own(), "", nil, w.in(w.own())), 0
+	case n < 9 && len(w.state) > 0:
+		return w.delete(), 0
+	}
+	return w.put()
+}
+
+func (w *writer) own() string { return "own-" + w.name }
+
+func (w *writer) collection() string { return w.among(append(shared(), w.own())) }
+
+func (w *writer) among(names []string) string { return names[w.choose.IntN(len(names))] }
+
+// in are the keys of a collection where the writer has something, all of them
+// for "".
+func (w *writer) in(collection string) []key {
+	return slices.DeleteFunc(w.state.keys(), func(k key) bool { return collection != "" && k.collection != collection })
+}
+
+// idsPerCollection is few, so that most writes replace something.
+const idsPerCollection = 40
+
+// records are up to n new contents for a collection.
+func (w *writer) records(collection string, n int) state {
+	s := state{}
+	for range 1 + w.choose.IntN(n) {
+		w.serial++
+		k := key{collection, fmt.Sprintf("%s-%d", w.name, w.choose.IntN(idsPerCollection))}
+		s[k] = record{
+			payload:   fmt.Sprintf("%s/%d/%s", w.name, w.serial, strings.Repeat("x", w.choose.IntN(2000))),
+			sortindex: int64(w.choose.IntN(1000)),
+		}
+	}
+	return s
+}
+
+func (w *writer) request(method, collection, more string, puts state, deletes []key) *step {
+	return &step{
+		writer: w.name, method: method, path: "/storage/" + collection + more, collection: collection,
+		status: http.StatusOK, puts: puts, deletes: deletes,
+	}
+}
+
+func (w *writer) put() (*step, int) {
+	puts := w.records(w.collection(), 1)
+	k := puts.keys()[0]
+	s := w.request(http.MethodPut, k.collection, "/"+k.id, puts, nil)
+	s.body = puts[k].json(k)
+	return s, 1
+}
+
+func (w *writer) post() (*step, int) {
+	c := w.collection()
+	s := w.request(http.MethodPost, c, "", w.records(c, 30), nil)
+	s.body = list(s.puts)
+	return s, len(s.puts)
+}
+
+// stage opens a batch, appends to the open one, or commits it. A collection
+// that is deleted takes its batches along, so they are where that is not done.
+func (w *writer) stage() (*step, int) {
+	if w.batch == nil {
+		c := w.among(shared())
+		s := w.request(http.MethodPost, c, "?batch=true", w.records(c, 30), nil)
+		s.body, s.staged, s.status = list(s.puts), true, http.StatusAccepted
+		return s, len(s.puts)
+	}
+	c, query := w.batch.collection, "?batch="+url.QueryEscape(w.batch.id)
+	puts := w.records(c, 30)
+	body, sent := list(puts), len(puts)
+	if w.choose.IntN(2) == 0 {
+		s := w.request(http.MethodPost, c, query, puts, nil)
+		s.body, s.staged, s.status = body, true, http.StatusAccepted
+		return s, sent
+	}
+	all := maps.Clone(w.batch.staged)
+	maps.Copy(all, puts)
+	s := w.request(http.MethodPost, c, query+"&commit=true", all, nil)
+	s.body, s.commits = body, true
+	return s, sent
+}
+
+// delete is of a record, or of some in a collection.
+func (w *writer) delete() *step {
+	keys := w.in("")
+	k := keys[w.choose.IntN(len(keys))]
+	if w.choose.IntN(2) == 0 {
+		return w.request(http.MethodDelete, k.collection, "/"+k.id, nil, []key{k})
+	}
+	keys = w.in(k.collection)
+	w.choose.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	keys = keys[:1+w.choose.IntN(min(len(keys), 10))]
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i] = k.id
+	}
+	return w.request(http.MethodDelete, k.collection, "?ids="+strings.Join(ids, ","), nil, keys)
+}
+
+// wire is a record as it is sent and listed.
+type wire struct {
+	ID        string      `json:"id"`
+	Payload   string      `json:"payload"`
+	Sortindex int64       `json:"sortindex"`
+	Modified  json.Number `json:"modified,omitempty"`
+}
+
+func (r record) json(k key) string {
+	b, err := json.Marshal(wire{ID: k.id, Payload: r.payload, Sortindex: r.sortindex})
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return string(b)
+}
+
+func list(s state) string {
+	records := make([]string, 0, len(s))
+	for _, k := range s.keys() {
+		records = append(records, s[k].json(k))
+	}
+	return "[" + strings.Join(records, ",") + "]"
+}
