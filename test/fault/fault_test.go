@@ -110,6 +110,9 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 // what comes after would be judged by a model that is no longer true.
 func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 	n := int(number(h.t, "FAULT_ROUNDS", otherwise))
+	if n < 1 {
+		h.t.Fatal("FAULT_ROUNDS is less than one round, which would check nothing")
+	}
 	at := 0
 	h.t.Cleanup(func() {
 		if h.t.Failed() {
