@@ -71,12 +71,20 @@ func yes(b bool) string {
 	return "no"
 }
 
+// accounts is the tokenserver's room.
+func accounts(a *app.App) (*tokenserver.Service, error) {
+	if s := a.Accounts(); s != nil {
+		return s, nil
+	}
+	return nil, errors.New("the tokenserver is not enabled in this configuration")
+}
+
 // withAccounts runs fn on the tokenserver's room.
 func (c *command) withAccounts(fn func(ctx context.Context, s *tokenserver.Service, args []string) error) func(*cobra.Command, []string) error {
 	return c.with(func(ctx context.Context, a *app.App, args []string) error {
-		s := a.Accounts()
-		if s == nil {
-			return errors.New("the tokenserver is not enabled in this configuration")
+		s, err := accounts(a)
+		if err != nil {
+			return err
 		}
 		return fn(ctx, s, args)
 	})
@@ -85,9 +93,9 @@ func (c *command) withAccounts(fn func(ctx context.Context, s *tokenserver.Servi
 // withAccount runs fn on the account that the first argument names.
 func (c *command) withAccount(fn func(ctx context.Context, a *app.App, s *tokenserver.Service, acc tokenserver.Account) error) func(*cobra.Command, []string) error {
 	return c.with(func(ctx context.Context, a *app.App, args []string) error {
-		s := a.Accounts()
-		if s == nil {
-			return errors.New("the tokenserver is not enabled in this configuration")
+		s, err := accounts(a)
+		if err != nil {
+			return err
 		}
 		acc, err := tokenserver.ParseAccount(args[0], s.Config.FxAEmailDomain)
 		if err != nil {
