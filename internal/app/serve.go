@@ -111,7 +111,11 @@ func (a *App) announce(out io.Writer, main, admin net.Listener) {
 	var b strings.Builder
 	line := func(what, where string) { fmt.Fprintf(&b, "  %-12s %s\n", what, where) }
 	fmt.Fprintf(&b, "Holdfast %s\n\n", a.version)
-	line("clients", base)
+	if a.publicURL() == "" {
+		line("clients", base)
+	} else {
+		line("clients", base+" (listening on "+a.scheme()+"://"+main.Addr().String()+")")
+	}
 	if admin != nil {
 		line("admin", "http://"+admin.Addr().String()+" (/readyz, /metrics)")
 	}

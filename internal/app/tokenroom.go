@@ -113,11 +113,15 @@ func (a *App) address(listen string) string {
 			host = name
 		}
 	}
-	scheme := "http"
+	return a.scheme() + "://" + net.JoinHostPort(host, port)
+}
+
+// scheme is what the main listener speaks.
+func (a *App) scheme() string {
 	if a.cfg.Server.TLSCert != "" {
-		scheme = "https"
+		return "https"
 	}
-	return scheme + "://" + net.JoinHostPort(host, port)
+	return "http"
 }
 
 // afterMigrations gives a new database its first node.

@@ -91,7 +91,7 @@ func rules() []rule {
 			reason: "it measures the binary from outside; of the inside it takes what the bare limit is made of",
 		},
 		rule{
-			who: []string{"test/**"}, ours: []string{"test/**"}, libs: []string{"*"}, tests: []string{"internal/auth/*", "internal/testdb"},
+			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/*"}, libs: []string{"*"}, tests: []string{"internal/testdb"},
 			reason: "it tests the binary as its users meet it; knowing the inside would hide what they see",
 		},
 	)

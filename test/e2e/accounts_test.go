@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/test/binary"
+
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
@@ -47,7 +49,7 @@ func newAccounts(t *testing.T) *accounts {
 
 // signIn asks the server under test for a storage token, as Firefox would;
 // keys tells one set of the account's keys from the next.
-func (a *accounts) signIn(t *testing.T, s *server, account string, keys byte) (credentials, answer) {
+func (a *accounts) signIn(t *testing.T, s *binary.Server, account string, keys byte) (binary.Credentials, binary.Answer) {
 	t.Helper()
 	token, err := jwt.Signed(a.signer).Claims(map[string]any{
 		"sub": account, "scope": "https://identity.mozilla.com/apps/oldsync", "exp": time.Now().Add(time.Hour).Unix(),
@@ -56,7 +58,7 @@ func (a *accounts) signIn(t *testing.T, s *server, account string, keys byte) (c
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequest(http.MethodGet, s.url+"/1.0/sync/1.5", nil)
+	req, err := http.NewRequest(http.MethodGet, s.URL+"/1.0/sync/1.5", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +75,9 @@ func (a *accounts) signIn(t *testing.T, s *server, account string, keys byte) (c
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := answer{resp.StatusCode, resp.Header, string(body)}
-	var c credentials
-	if got.status == http.StatusOK {
+	got := binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
+	var c binary.Credentials
+	if got.Status == http.StatusOK {
 		if err := json.Unmarshal(body, &c); err != nil {
 			t.Fatal(err)
 		}

@@ -7,89 +7,81 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-// verb runs a command on the server's data and wants it to succeed.
-func (s *server) verb(args ...string) string {
-	s.t.Helper()
-	r := command(s.t, s.env, args...)
-	if r.status != 0 {
-		s.t.Fatalf("holdfast %s: status %d\n%s%s", strings.Join(args, " "), r.status, r.stdout, r.stderr)
-	}
-	return r.stdout
-}
+	"holdfast/test/binary"
+)
 
 // An operator keeps strangers out and lets a friend in, while the server runs.
 func TestAllowAndDeny(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
-	s := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "SYNC_TOKENSERVER__ALLOW_NEW_USERS=false")
-	if _, a := fxa.signIn(t, s, "friend", 1); a.status != http.StatusForbidden || !strings.Contains(a.body, "new-users-disabled") {
-		t.Fatalf("a stranger: %d %s", a.status, a.body)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "SYNC_TOKENSERVER__ALLOW_NEW_USERS=false")
+	if _, a := fxa.signIn(t, s, "friend", 1); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "new-users-disabled") {
+		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
 	}
-	if out := s.verb("sync", "user", "list", "--refused"); !strings.Contains(out, "friend") {
+	if out := s.Verb("sync", "user", "list", "--refused"); !strings.Contains(out, "friend") {
 		t.Errorf("the refused account is not listed:\n%s", out)
 	}
-	s.verb("sync", "user", "allow", "friend", "--note", "from school")
+	s.Verb("sync", "user", "allow", "friend", "--note", "from school")
 	c, a := fxa.signIn(t, s, "friend", 1)
-	if a.status != http.StatusOK {
-		t.Fatalf("an allowed friend: %d %s", a.status, a.body)
+	if a.Status != http.StatusOK {
+		t.Fatalf("an allowed friend: %d %s", a.Status, a.Body)
 	}
-	if c.Endpoint != s.url+"/1.5/1" {
+	if c.Endpoint != s.URL+"/1.5/1" {
 		t.Errorf("endpoint %s", c.Endpoint)
 	}
-	c.want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
-	if out := s.verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
+	if out := s.Verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
 		t.Errorf("the list of access:\n%s", out)
 	}
-	if out := s.verb("sync", "user", "show", "friend"); !strings.Contains(out, "1 records, 5 bytes") {
+	if out := s.Verb("sync", "user", "show", "friend"); !strings.Contains(out, "1 records, 5 bytes") {
 		t.Errorf("show:\n%s", out)
 	}
-	if out := s.verb("sync", "user", "list"); !strings.Contains(out, "friend") {
+	if out := s.Verb("sync", "user", "list"); !strings.Contains(out, "friend") {
 		t.Errorf("list:\n%s", out)
 	}
 
-	s.verb("sync", "user", "deny", "friend")
-	if _, a := fxa.signIn(t, s, "friend", 1); a.status != http.StatusForbidden {
-		t.Errorf("a denied friend: %d %s", a.status, a.body)
+	s.Verb("sync", "user", "deny", "friend")
+	if _, a := fxa.signIn(t, s, "friend", 1); a.Status != http.StatusForbidden {
+		t.Errorf("a denied friend: %d %s", a.Status, a.Body)
 	}
-	s.verb("sync", "user", "allow", "friend")
-	s.verb("sync", "user", "delete", "friend", "--yes")
+	s.Verb("sync", "user", "allow", "friend")
+	s.Verb("sync", "user", "delete", "friend", "--yes")
 	c2, a := fxa.signIn(t, s, "friend", 1)
-	if a.status != http.StatusOK || c2.UID == c.UID {
-		t.Errorf("after the deletion: %d, uid %d again", a.status, c2.UID)
+	if a.Status != http.StatusOK || c2.UID == c.UID {
+		t.Errorf("after the deletion: %d, uid %d again", a.Status, c2.UID)
 	}
-	if got := c.want(t, http.StatusOK, "GET", "/info/collections", ""); got.body != "{}" {
-		t.Errorf("the deleted user still has %s", got.body)
+	if got := c.Want(t, http.StatusOK, "GET", "/info/collections", ""); got.Body != "{}" {
+		t.Errorf("the deleted user still has %s", got.Body)
 	}
-	if r := command(t, s.env, "sync", "user", "delete", "nobody", "--yes"); r.status != 1 || !strings.Contains(r.stderr, "no storage here") {
-		t.Errorf("deleting nobody: %d %s", r.status, r.stderr)
+	if r := binary.Run(t, s.Env, "sync", "user", "delete", "nobody", "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
+		t.Errorf("deleting nobody: %d %s", r.Status, r.Stderr)
 	}
 }
 
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
-	s := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
-	if _, a := fxa.signIn(t, s, "first", 1); a.status != http.StatusOK {
-		t.Fatalf("sign in: %d %s", a.status, a.body)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
+		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
-	s.verb("sync", "node", "drain", "self")
-	if _, a := fxa.signIn(t, s, "second", 1); a.status != http.StatusServiceUnavailable {
-		t.Errorf("with every node drained: %d %s", a.status, a.body)
+	s.Verb("sync", "node", "drain", "self")
+	if _, a := fxa.signIn(t, s, "second", 1); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("with every node drained: %d %s", a.Status, a.Body)
 	}
-	if _, a := fxa.signIn(t, s, "first", 1); a.status != http.StatusOK {
-		t.Errorf("who has a place keeps it: %d %s", a.status, a.body)
+	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
+		t.Errorf("who has a place keeps it: %d %s", a.Status, a.Body)
 	}
-	s.verb("sync", "node", "add", "https://two.example.org/", "--capacity", "5")
-	if out := s.verb("sync", "node", "list"); !strings.Contains(out, "https://two.example.org ") {
+	s.Verb("sync", "node", "add", "https://two.example.org/", "--capacity", "5")
+	if out := s.Verb("sync", "node", "list"); !strings.Contains(out, "https://two.example.org ") {
 		t.Errorf("nodes:\n%s", out)
 	}
 	if c, a := fxa.signIn(t, s, "second", 1); !strings.HasPrefix(c.Endpoint, "https://two.example.org/1.5/") {
-		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.body)
+		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.Body)
 	}
-	if r := command(t, s.env, "sync", "node", "add", "two.example.org"); r.status != 1 {
-		t.Errorf("a node that is no URL: status %d %s", r.status, r.stderr)
+	if r := binary.Run(t, s.Env, "sync", "node", "add", "two.example.org"); r.Status != 1 {
+		t.Errorf("a node that is no URL: status %d %s", r.Status, r.Stderr)
 	}
 }
 
@@ -97,67 +89,67 @@ func TestNodes(t *testing.T) {
 func TestNewKeys(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
-	s := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
 	one, _ := fxa.signIn(t, s, "alice", 1)
 	two, a := fxa.signIn(t, s, "alice", 2)
-	if a.status != http.StatusOK || two.UID == one.UID {
-		t.Errorf("new keys: %d, uid %d then %d", a.status, one.UID, two.UID)
+	if a.Status != http.StatusOK || two.UID == one.UID {
+		t.Errorf("new keys: %d, uid %d then %d", a.Status, one.UID, two.UID)
 	}
-	if _, a := fxa.signIn(t, s, "alice", 1); a.status != http.StatusUnauthorized {
-		t.Errorf("the old keys: %d %s", a.status, a.body)
+	if _, a := fxa.signIn(t, s, "alice", 1); a.Status != http.StatusUnauthorized {
+		t.Errorf("the old keys: %d %s", a.Status, a.Body)
 	}
 
 	away := newAccounts(t)
-	down := start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+away.URL)
+	down := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+away.URL)
 	away.Close()
-	if _, a := away.signIn(t, down, "alice", 1); a.status != http.StatusServiceUnavailable {
-		t.Errorf("with the accounts server away: %d %s", a.status, a.body)
+	if _, a := away.signIn(t, down, "alice", 1); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("with the accounts server away: %d %s", a.Status, a.Body)
 	}
 }
 
 // A backup made while the server runs is a server.
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir())
-	c := s.token(1)
-	c.want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	s := binary.Start(t, t.TempDir())
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
 	dir := filepath.Join(t.TempDir(), "copy")
-	s.verb("backup", dir)
-	c.want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"after"}`)
+	s.Verb("backup", dir)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"after"}`)
 
-	restored := start(t, dir)
-	c.Endpoint = strings.Replace(c.Endpoint, s.url, restored.url, 1)
-	if a := c.want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.body, `"kept"`) {
-		t.Errorf("restored: %s", a.body)
+	restored := binary.Start(t, dir)
+	c.Endpoint = strings.Replace(c.Endpoint, s.URL, restored.URL, 1)
+	if a := c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"kept"`) {
+		t.Errorf("restored: %s", a.Body)
 	}
-	if r := command(t, s.env, "backup", dir); r.status != 1 || !strings.Contains(r.stderr, "must be new") {
-		t.Errorf("a backup over another: %d %s", r.status, r.stderr)
+	if r := binary.Run(t, s.Env, "backup", dir); r.Status != 1 || !strings.Contains(r.Stderr, "must be new") {
+		t.Errorf("a backup over another: %d %s", r.Status, r.Stderr)
 	}
 }
 
 // The command sweeps also where the server does not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0")
-	c := s.token(1)
-	c.want(t, http.StatusOK, "PUT", "/storage/tabs/short", `{"payload":"x","ttl":0}`)
-	c.want(t, http.StatusOK, "PUT", "/storage/tabs/long", `{"payload":"x","ttl":1000}`)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0")
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/short", `{"payload":"x","ttl":0}`)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/long", `{"payload":"x","ttl":1000}`)
 	for _, want := range []string{"expired records and batches: 1\n", "expired records and batches: 0\n"} {
-		if out := s.verb("sweep"); !strings.Contains(out, want) {
+		if out := s.Verb("sweep"); !strings.Contains(out, want) {
 			t.Errorf("sweep: %q, want %q", out, want)
 		}
 	}
-	c.want(t, http.StatusOK, "GET", "/storage/tabs/long", "")
+	c.Want(t, http.StatusOK, "GET", "/storage/tabs/long", "")
 }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
 	data := t.TempDir()
-	base := environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
+	base := binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
 		"HOLDFAST_SERVER__LISTEN="+freePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+freePort(t))
-	if r := command(t, base, "check"); r.status != 0 || strings.Contains(r.stdout, "WRONG") {
-		t.Errorf("before the first start: %d\n%s", r.status, r.stdout)
+	if r := binary.Run(t, base, "check"); r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
+		t.Errorf("before the first start: %d\n%s", r.Status, r.Stdout)
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
 		t.Errorf("check left %v, %v", entries, err)
@@ -170,19 +162,19 @@ func TestCheck(t *testing.T) {
 		{"bad setting", "HOLDFAST_SERVER__LISTEN=nowhere", "HOLDFAST_SERVER__LISTEN", ""},
 		{"misspelt", "HOLDFAST_SERVER__LISTN=127.0.0.1:1", "HOLDFAST_SERVER__LISTN", "LISTEN"},
 	} {
-		r := command(t, append(slices.Clip(base), tc.variable), "check")
-		if r.status != 1 || !strings.Contains(r.stdout, "WRONG") || !strings.Contains(r.stdout, tc.says) || !strings.Contains(r.stdout, tc.mend) {
-			t.Errorf("%s: %d\n%s", tc.name, r.status, r.stdout)
+		r := binary.Run(t, append(slices.Clip(base), tc.variable), "check")
+		if r.Status != 1 || !strings.Contains(r.Stdout, "WRONG") || !strings.Contains(r.Stdout, tc.says) || !strings.Contains(r.Stdout, tc.mend) {
+			t.Errorf("%s: %d\n%s", tc.name, r.Status, r.Stdout)
 		}
-		if strings.Contains(r.stdout+r.stderr, "hunter2") {
-			t.Errorf("%s: the password is printed\n%s%s", tc.name, r.stdout, r.stderr)
+		if strings.Contains(r.Stdout+r.Stderr, "hunter2") {
+			t.Errorf("%s: the password is printed\n%s%s", tc.name, r.Stdout, r.Stderr)
 		}
 	}
 }
 
 func TestWrongCalls(t *testing.T) {
 	t.Parallel()
-	env := environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "none"))
+	env := binary.Environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "none"))
 	for _, tc := range []struct {
 		args   []string
 		status int
@@ -198,9 +190,9 @@ func TestWrongCalls(t *testing.T) {
 		{[]string{"help"}, 0, ""},
 		{[]string{"completion", "bash"}, 0, ""},
 	} {
-		r := command(t, env, tc.args...)
-		if r.status != tc.status || !strings.Contains(r.stderr, tc.says) {
-			t.Errorf("holdfast %v: status %d, want %d\n%s", tc.args, r.status, tc.status, r.stderr)
+		r := binary.Run(t, env, tc.args...)
+		if r.Status != tc.status || !strings.Contains(r.Stderr, tc.says) {
+			t.Errorf("holdfast %v: status %d, want %d\n%s", tc.args, r.Status, tc.status, r.Stderr)
 		}
 	}
 }
@@ -210,13 +202,13 @@ func TestWrongCalls(t *testing.T) {
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	r := command(t, environ("HOLDFAST_SERVER__LISTEN=x", "HOLDFAST_NONSENSE=1", "HOLDFAST_LOG__LEVEL=loud"), "serve", "--data", data)
-	if r.status != 2 {
-		t.Errorf("status %d", r.status)
+	r := binary.Run(t, binary.Environ("HOLDFAST_SERVER__LISTEN=x", "HOLDFAST_NONSENSE=1", "HOLDFAST_LOG__LEVEL=loud"), "serve", "--data", data)
+	if r.Status != 2 {
+		t.Errorf("status %d", r.Status)
 	}
 	for _, want := range []string{"HOLDFAST_SERVER__LISTEN", "HOLDFAST_NONSENSE"} {
-		if !strings.Contains(r.stderr, want) {
-			t.Errorf("no word of %s:\n%s", want, r.stderr)
+		if !strings.Contains(r.Stderr, want) {
+			t.Errorf("no word of %s:\n%s", want, r.Stderr)
 		}
 	}
 	if _, err := os.Stat(data); err == nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holdfast/internal/testdb"
+	"holdfast/test/binary"
 )
 
 func onPostgres(url string) []string {
@@ -31,25 +32,25 @@ func twoProcesses(t *testing.T, url string) {
 	fxa := newAccounts(t)
 	vars := append(onPostgres(url), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
 	data := t.TempDir()
-	s := launch(t, data, vars...)
-	if why := s.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
+	s := binary.Launch(t, data, vars...)
+	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
 		t.Errorf("not migrated: %s", why)
 	}
-	if r := command(t, s.env, "check"); r.status != 1 || !strings.Contains(r.stdout, "run: holdfast migrate") {
-		t.Errorf("check: %d\n%s", r.status, r.stdout)
+	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run: holdfast migrate") {
+		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
-	if out := s.verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") || !strings.Contains(out, "tokenserver: applied 0001") {
+	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") || !strings.Contains(out, "tokenserver: applied 0001") {
 		t.Errorf("migrate:\n%s", out)
 	}
-	s.await("/readyz", http.StatusOK)
-	if out := s.verb("migrate"); !strings.Contains(out, "nothing to do") {
+	s.Await("/readyz", http.StatusOK)
+	if out := s.Verb("migrate"); !strings.Contains(out, "nothing to do") {
 		t.Errorf("migrate again:\n%s", out)
 	}
 
-	other := start(t, data, vars...)
+	other := binary.Start(t, data, vars...)
 	mine, a := fxa.signIn(t, s, "alice", 1)
-	if a.status != http.StatusOK {
-		t.Fatalf("sign in: %d %s", a.status, a.body)
+	if a.Status != http.StatusOK {
+		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
 	theirs, _ := fxa.signIn(t, other, "alice", 1)
 	if mine.UID != theirs.UID || mine.Endpoint == theirs.Endpoint {
@@ -65,12 +66,12 @@ func twoProcesses(t *testing.T, url string) {
 		}
 		wg.Go(func() {
 			for i := range writes {
-				a, err := c.send("PUT", fmt.Sprintf("/storage/brandnew/%d-%d", w, i), `{"payload":"x"}`)
-				if err != nil || a.status != http.StatusOK {
-					t.Errorf("writer %d: %d %s %v", w, a.status, a.body, err)
+				a, err := c.Send("PUT", fmt.Sprintf("/storage/brandnew/%d-%d", w, i), `{"payload":"x"}`)
+				if err != nil || a.Status != http.StatusOK {
+					t.Errorf("writer %d: %d %s %v", w, a.Status, a.Body, err)
 					return
 				}
-				stamps[w] = append(stamps[w], a.body)
+				stamps[w] = append(stamps[w], a.Body)
 			}
 		})
 	}
@@ -84,8 +85,8 @@ func twoProcesses(t *testing.T, url string) {
 			seen[s] = true
 		}
 	}
-	if a := theirs.want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.body != fmt.Sprintf(`{"brandnew":%d}`, writers*writes) {
-		t.Errorf("counts %s", a.body)
+	if a := theirs.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != fmt.Sprintf(`{"brandnew":%d}`, writers*writes) {
+		t.Errorf("counts %s", a.Body)
 	}
 }
 
@@ -97,12 +98,12 @@ func TestServeMigrates(t *testing.T) {
 	if err := db.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	s := launch(t, t.TempDir(), append(onPostgres(db.URL()), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "SYNC_TOKENSERVER__RUN_MIGRATIONS=true")...)
-	s.await("/readyz", http.StatusServiceUnavailable)
+	s := binary.Launch(t, t.TempDir(), append(onPostgres(db.URL()), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "SYNC_TOKENSERVER__RUN_MIGRATIONS=true")...)
+	s.Await("/readyz", http.StatusServiceUnavailable)
 	if err := db.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await("/readyz", http.StatusOK)
+	s.Await("/readyz", http.StatusOK)
 }
 
 // With the database away the server answers, and serves again when it is back;
@@ -110,28 +111,28 @@ func TestServeMigrates(t *testing.T) {
 func TestPostgresGoesAndComes(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
-	s := launch(t, t.TempDir(), append(onPostgres(db.URL()), "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=2s")...)
-	s.verb("migrate")
-	s.await("/readyz", http.StatusOK)
-	c := s.token(1)
-	c.want(t, http.StatusOK, "PUT", "/storage/tabs/before", `{"payload":"x"}`)
+	s := binary.Launch(t, t.TempDir(), append(onPostgres(db.URL()), "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=2s")...)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/before", `{"payload":"x"}`)
 	for round, end := range []func() error{db.Stop, db.Kill} {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		a := c.want(t, http.StatusServiceUnavailable, "PUT", "/storage/tabs/meanwhile", `{"payload":"x"}`)
-		if a.header.Get("Retry-After") == "" || a.body != "0" {
-			t.Errorf("round %d: Retry-After %q, body %q", round, a.header.Get("Retry-After"), a.body)
+		a := c.Want(t, http.StatusServiceUnavailable, "PUT", "/storage/tabs/meanwhile", `{"payload":"x"}`)
+		if a.Header.Get("Retry-After") == "" || a.Body != "0" {
+			t.Errorf("round %d: Retry-After %q, body %q", round, a.Header.Get("Retry-After"), a.Body)
 		}
-		s.await("/readyz", http.StatusServiceUnavailable)
-		s.await("/livez", http.StatusOK)
+		s.Await("/readyz", http.StatusServiceUnavailable)
+		s.Await("/livez", http.StatusOK)
 		if err := db.Start(); err != nil {
 			t.Fatal(err)
 		}
-		s.await("/readyz", http.StatusOK)
-		c.want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/after%d", round), `{"payload":"x"}`)
+		s.Await("/readyz", http.StatusOK)
+		c.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/after%d", round), `{"payload":"x"}`)
 	}
-	if a := c.want(t, http.StatusOK, "GET", "/storage/tabs?sort=oldest", ""); a.body != `["before","after0","after1"]` {
-		t.Errorf("stored %s", a.body)
+	if a := c.Want(t, http.StatusOK, "GET", "/storage/tabs?sort=oldest", ""); a.Body != `["before","after0","after1"]` {
+		t.Errorf("stored %s", a.Body)
 	}
 }

@@ -10,31 +10,32 @@ import (
 	"time"
 
 	"holdfast/internal/auth/hawk"
+	"holdfast/test/binary"
 )
 
 // Whatever happens, the log holds no secret, token, payload or record's name.
 func TestLogTellsNothing(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
-	s := start(t, t.TempDir(), "HOLDFAST_LOG__LEVEL=debug", "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_LOG__LEVEL=debug", "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
 	c, a := fxa.signIn(t, s, "alice", 1)
-	if a.status != http.StatusOK {
-		t.Fatal(a.body)
+	if a.Status != http.StatusOK {
+		t.Fatal(a.Body)
 	}
-	c.want(t, http.StatusOK, "PUT", "/storage/private/hiddenname", `{"payload":"hiddenpayload"}`)
-	c.want(t, http.StatusOK, "GET", "/storage/private?ids=hiddenname", "")
-	c.want(t, http.StatusBadRequest, "POST", "/storage/private", `[{"id":"hiddenname","payload":"hiddenpayload"`)
-	c.want(t, http.StatusBadRequest, "PUT", "/storage/private/hiddenname", `{"payload":{"x":"hiddenpayload"}}`)
-	c.want(t, http.StatusBadRequest, "GET", "/storage/private?newer=hiddenpayload", "")
+	c.Want(t, http.StatusOK, "PUT", "/storage/private/hiddenname", `{"payload":"hiddenpayload"}`)
+	c.Want(t, http.StatusOK, "GET", "/storage/private?ids=hiddenname", "")
+	c.Want(t, http.StatusBadRequest, "POST", "/storage/private", `[{"id":"hiddenname","payload":"hiddenpayload"`)
+	c.Want(t, http.StatusBadRequest, "PUT", "/storage/private/hiddenname", `{"payload":{"x":"hiddenpayload"}}`)
+	c.Want(t, http.StatusBadRequest, "GET", "/storage/private?newer=hiddenpayload", "")
 
 	forged := c
 	forged.Key = "hiddenkey"
-	forged.want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
+	forged.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
 	broken := c
 	broken.ID = "hiddentoken"
-	broken.want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
+	broken.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
 	for _, authorization := range []string{"Bearer hiddentoken", "hiddenscheme", "Bearer " + strings.Repeat("hiddentoken.", 3)} {
-		req, err := http.NewRequest(http.MethodGet, s.url+"/1.0/sync/1.5", nil)
+		req, err := http.NewRequest(http.MethodGet, s.URL+"/1.0/sync/1.5", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func TestLogTellsNothing(t *testing.T) {
 		resp.Body.Close()
 	}
 
-	secrets, err := os.ReadFile(filepath.Join(s.data, "secrets.toml"))
+	secrets, err := os.ReadFile(filepath.Join(s.Data, "secrets.toml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestLogTellsNothing(t *testing.T) {
 	if len(hidden) != 6 {
 		t.Fatalf("%d secrets in the file", len(hidden)-3)
 	}
-	log := s.output.String()
+	log := s.Output.String()
 	for _, h := range hidden {
 		if i := strings.Index(log, h); i >= 0 {
 			t.Errorf("the log has %q in: %s", h, log[max(0, i-200):min(len(log), i+100)])
@@ -72,8 +73,8 @@ func TestLogTellsNothing(t *testing.T) {
 // A client that stops sending, and one that never begins, hold nothing up.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir(), "HOLDFAST_SERVER__MAX_REQUESTS=4", "HOLDFAST_SERVER__QUEUE_WAIT=50ms")
-	c := s.token(1)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__MAX_REQUESTS=4", "HOLDFAST_SERVER__QUEUE_WAIT=50ms")
+	c := s.Token(1)
 	// Bodies that never come fill every place.
 	stop := make(chan struct{})
 	defer close(stop)
@@ -92,13 +93,13 @@ func TestSlowClients(t *testing.T) {
 			}
 		}()
 	}
-	s.awaitMetric(`holdfast_load 1`)
-	a := c.want(t, http.StatusServiceUnavailable, "GET", "/info/collections", "")
-	if a.header.Get("Retry-After") == "" || a.header.Get("X-Weave-Backoff") == "" || a.header.Get("X-Weave-Timestamp") == "" || a.body != "0" {
-		t.Errorf("shed: %v %q", a.header, a.body)
+	s.AwaitMetric(`holdfast_load 1`)
+	a := c.Want(t, http.StatusServiceUnavailable, "GET", "/info/collections", "")
+	if a.Header.Get("Retry-After") == "" || a.Header.Get("X-Weave-Backoff") == "" || a.Header.Get("X-Weave-Timestamp") == "" || a.Body != "0" {
+		t.Errorf("shed: %v %q", a.Header, a.Body)
 	}
 	// Monitors are answered all the same.
-	if status, body := s.get("/__heartbeat__"); status != http.StatusOK {
+	if status, body := s.Get("/__heartbeat__"); status != http.StatusOK {
 		t.Errorf("heartbeat: %d %s", status, body)
 	}
 }

@@ -10,13 +10,15 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"holdfast/test/binary"
 )
 
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "new", "data")
-	s := start(t, data)
-	if out := s.output.String(); !strings.Contains(out, "identity.sync.tokenserver.uri") || !strings.Contains(out, s.url+"/1.0/sync/1.5") {
+	s := binary.Start(t, data)
+	if out := s.Output.String(); !strings.Contains(out, "identity.sync.tokenserver.uri") || !strings.Contains(out, s.URL+"/1.0/sync/1.5") {
 		t.Errorf("the server does not say what to set in Firefox:\n%s", out)
 	}
 	for name, mode := range map[string]os.FileMode{"": 0o700, "secrets.toml": 0o600, "syncstorage.db": 0o600, "tokenserver.db": 0o600} {
@@ -27,21 +29,21 @@ func TestFirstStart(t *testing.T) {
 			t.Errorf("%q has mode %04o, want %04o", name, info.Mode().Perm(), mode)
 		}
 	}
-	c := s.token(7, "--fxa-uid", "abc", "--fxa-kid", "1-qqo", "--duration", "60")
-	if c.UID != 7 || c.Duration != 60 || c.Endpoint != s.url+"/1.5/7" {
+	c := s.Token(7, "--fxa-uid", "abc", "--fxa-kid", "1-qqo", "--duration", "60")
+	if c.UID != 7 || c.Duration != 60 || c.Endpoint != s.URL+"/1.5/7" {
 		t.Errorf("token %+v", c)
 	}
-	put := c.want(t, http.StatusOK, "PUT", "/storage/bookmarks/%7Bguid%7D", `{"payload":"hello"}`)
-	got := c.want(t, http.StatusOK, "GET", "/storage/bookmarks/{guid}", "")
-	if want := `{"id":"{guid}","modified":` + put.body + `,"payload":"hello"}`; got.body != want {
-		t.Errorf("got %s, want %s", got.body, want)
+	put := c.Want(t, http.StatusOK, "PUT", "/storage/bookmarks/%7Bguid%7D", `{"payload":"hello"}`)
+	got := c.Want(t, http.StatusOK, "GET", "/storage/bookmarks/{guid}", "")
+	if want := `{"id":"{guid}","modified":` + put.Body + `,"payload":"hello"}`; got.Body != want {
+		t.Errorf("got %s, want %s", got.Body, want)
 	}
 	for path, want := range map[string]string{
 		"/__heartbeat__":   `"database":"Ok","status":"Ok"`,
 		"/__lbheartbeat__": `"active_connections":0,"idle_connections":`,
 		"/__version__":     `"version":`,
 	} {
-		if status, body := s.get(path); status != http.StatusOK || !strings.Contains(body, want) {
+		if status, body := s.Get(path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
@@ -52,24 +54,24 @@ func TestFirstStart(t *testing.T) {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := start(t, data)
-	c := s.token(1)
+	s := binary.Start(t, data)
+	c := s.Token(1)
 	for i := range 50 {
-		c.want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/%d", i), `{"payload":"x"}`)
+		c.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/%d", i), `{"payload":"x"}`)
 	}
-	s.kill()
-	again := start(t, data)
-	c.Endpoint = strings.Replace(c.Endpoint, s.url, again.url, 1)
-	if a := c.want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.body != `{"tabs":50}` {
-		t.Errorf("after a crash: %s", a.body)
+	s.Kill()
+	again := binary.Start(t, data)
+	c.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
+	if a := c.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != `{"tabs":50}` {
+		t.Errorf("after a crash: %s", a.Body)
 	}
 }
 
 // SIGTERM under load breaks no request: each is answered, or was never taken.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir())
-	c := s.token(1)
+	s := binary.Start(t, t.TempDir())
+	c := s.Token(1)
 	var acknowledged atomic.Int64
 	var wg sync.WaitGroup
 	underWay := make(chan struct{})
@@ -77,7 +79,7 @@ func TestStopUnderLoad(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				a, err := c.send("PUT", fmt.Sprintf("/storage/tabs/%d-%d", w, i), `{"payload":"x"}`)
+				a, err := c.Send("PUT", fmt.Sprintf("/storage/tabs/%d-%d", w, i), `{"payload":"x"}`)
 				if err != nil {
 					if strings.Contains(err.Error(), "connection refused") {
 						return // the listener is closed: never taken
@@ -87,8 +89,8 @@ func TestStopUnderLoad(t *testing.T) {
 					// count below tells them apart.
 					return
 				}
-				if a.status != http.StatusOK {
-					t.Errorf("status %d %s", a.status, a.body)
+				if a.Status != http.StatusOK {
+					t.Errorf("status %d %s", a.Status, a.Body)
 					return
 				}
 				if acknowledged.Add(1) == 50 {
@@ -98,47 +100,47 @@ func TestStopUnderLoad(t *testing.T) {
 		})
 	}
 	<-underWay
-	s.signal(syscall.SIGTERM)
+	s.Signal(syscall.SIGTERM)
 	wg.Wait()
-	<-s.ended
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+	<-s.Ended
+	if code := s.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
-	again := start(t, s.data)
-	c.Endpoint = strings.Replace(c.Endpoint, s.url, again.url, 1)
-	a := c.want(t, http.StatusOK, "GET", "/info/collection_counts", "")
-	if want := fmt.Sprintf(`{"tabs":%d}`, acknowledged.Load()); a.body != want {
-		t.Errorf("stored %s, acknowledged %s", a.body, want)
+	again := binary.Start(t, s.Data)
+	c.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
+	a := c.Want(t, http.StatusOK, "GET", "/info/collection_counts", "")
+	if want := fmt.Sprintf(`{"tabs":%d}`, acknowledged.Load()); a.Body != want {
+		t.Errorf("stored %s, acknowledged %s", a.Body, want)
 	}
 }
 
 func TestPublicURLWithPrefix(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir(), "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org/fox")
-	c := s.token(1)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org/fox")
+	c := s.Token(1)
 	if c.Endpoint != "https://sync.example.org/fox/1.5/1" {
 		t.Fatalf("endpoint %s", c.Endpoint)
 	}
 	// A client signs the public address; proxies pass the full or the
 	// stripped path.
 	for _, path := range []string{"/fox/1.5/1/info/collections", "/1.5/1/info/collections"} {
-		if status := c.through(t, s.url+path, "https://sync.example.org/fox/1.5/1/info/collections"); status != http.StatusOK {
+		if status := through(t, c, s.URL+path, "https://sync.example.org/fox/1.5/1/info/collections"); status != http.StatusOK {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
-	if status := c.through(t, s.url+"/1.5/1/info/collections", s.url+"/1.5/1/info/collections"); status != http.StatusUnauthorized {
+	if status := through(t, c, s.URL+"/1.5/1/info/collections", s.URL+"/1.5/1/info/collections"); status != http.StatusUnauthorized {
 		t.Errorf("signed with the inner address: %d", status)
 	}
 }
 
 func TestReferenceNames(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir(), "SYNC_MASTER_SECRET=secret0", "SYNC_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=1664", "SYNC_TOKENSERVER__ENABLED=false")
-	if _, body := s.get("/1.5/1/info/configuration"); !strings.Contains(body, `"max_total_records":1664`) {
+	s := binary.Start(t, t.TempDir(), "SYNC_MASTER_SECRET=secret0", "SYNC_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=1664", "SYNC_TOKENSERVER__ENABLED=false")
+	if _, body := s.Get("/1.5/1/info/configuration"); !strings.Contains(body, `"max_total_records":1664`) {
 		t.Errorf("limits %s", body)
 	}
-	s.token(1).want(t, http.StatusOK, "GET", "/info/collections", "")
-	if _, err := os.Stat(filepath.Join(s.data, "tokenserver.db")); err == nil {
+	s.Token(1).Want(t, http.StatusOK, "GET", "/info/collections", "")
+	if _, err := os.Stat(filepath.Join(s.Data, "tokenserver.db")); err == nil {
 		t.Error("a room that is off has a database")
 	}
 }

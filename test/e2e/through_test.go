@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"holdfast/internal/auth/hawk"
+	"holdfast/test/binary"
 )
 
 // through sends a request to one address that was signed for another, as a
 // proxy in between makes it.
-func (c credentials) through(t *testing.T, sent, signed string) int {
+func through(t *testing.T, c binary.Credentials, sent, signed string) int {
 	t.Helper()
 	as, err := http.NewRequest(http.MethodGet, signed, nil)
 	if err != nil {

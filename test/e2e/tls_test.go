@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/hawk"
+	"holdfast/test/binary"
 )
 
 // certificate writes a certificate of 127.0.0.1 and its key, and returns their
@@ -61,8 +62,8 @@ func certificate(t *testing.T) (cert, key string, client *http.Client) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, client := certificate(t)
-	s := start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
-	c := s.token(1)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
+	c := s.Token(1)
 	if !strings.HasPrefix(c.Endpoint, "https://") {
 		t.Fatalf("endpoint %s", c.Endpoint)
 	}

@@ -115,12 +115,12 @@ func (h *harness) sums(u *user, records, bytes map[string]int64, all int64) {
 // get reads JSON of a user.
 func (h *harness) get(u *user, path string, into any) {
 	h.t.Helper()
-	a, err := u.send(h.t, h.server, http.MethodGet, path, "")
-	if err == nil && a.status != http.StatusOK {
-		err = fmt.Errorf("%d %s", a.status, a.body)
+	a, err := u.send(h, http.MethodGet, path, "")
+	if err == nil && a.Status != http.StatusOK {
+		err = fmt.Errorf("%d %s", a.Status, a.Body)
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(a.body), into)
+		err = json.Unmarshal([]byte(a.Body), into)
 	}
 	if err != nil {
 		h.t.Fatalf("GET %s: %v", path, err)

@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -28,15 +29,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
+	"holdfast/test/binary"
 )
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
 // A kill -9 takes away what the server had in memory and not yet in a file.
 func TestKillOnSQLite(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testdb.SQLite(t))
-	h.server = serve(t, h.vars)
+	h.server = h.serve()
 	h.rounds(20, func(int) fault {
-		return fault{h.server.kill, func() { h.server = serve(t, h.vars) }}
+		return fault{h.server.Kill, func() { h.server = h.serve() }}
 	})
 }
 
@@ -46,14 +50,14 @@ func TestKillOnPostgres(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
 	h := newHarness(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+db.URL())
-	h.server = serve(t, h.vars)
-	server := fault{func() { h.server.kill() }, func() {
+	h.server = h.serve()
+	server := fault{func() { h.server.Kill() }, func() {
 		abandoned(t, db.URL())
-		h.server = serve(t, h.vars)
+		h.server = h.serve()
 	}}
 	database := fault{func() { must(t, db.Kill()) }, func() {
 		must(t, db.Start())
-		h.server.await("/readyz")
+		h.server.Await("/readyz", http.StatusOK)
 	}}
 	h.rounds(10, func(round int) fault { return []fault{server, database}[round%2] })
 }
@@ -65,8 +69,10 @@ type fault struct{ strike, recover func() }
 type harness struct {
 	t       *testing.T
 	seed    uint64
+	data    string
 	vars    []string
-	server  *server
+	client  *http.Client
+	server  *binary.Server
 	users   []*user
 	writers []*writer
 	tally   tally
@@ -81,7 +87,13 @@ func newHarness(t *testing.T, data string, vars ...string) *harness {
 	t.Helper()
 	const secret = "of the fault harness"
 	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed is easier to pass on without a sign
-	h.vars = append(vars, "HOLDFAST_DATA="+data, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false")
+	h.data = data
+	h.vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false")
+	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: users * writersPerUser}}
+	t.Cleanup(h.client.CloseIdleConnections)
 	for uid := range users {
 		u := newUser(t, secret, int64(uid+1))
 		h.users = append(h.users, u)
@@ -91,6 +103,9 @@ func newHarness(t *testing.T, data string, vars ...string) *harness {
 	}
 	return h
 }
+
+// serve runs a server on the harness's data.
+func (h *harness) serve() *binary.Server { return binary.Start(h.t, h.data, h.vars...) }
 
 // number is a variable of the environment, or what holds without it.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
@@ -129,7 +144,7 @@ func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 }
 
 // bound is how long anything that is waited for may take.
-const bound = 30 * time.Second
+const bound = binary.Bound
 
 // round lets all write until some number of acknowledgements has come, and
 // strikes a moment later, so that the moment falls anywhere in a request.
@@ -140,7 +155,7 @@ func (h *harness) round(r int, f fault) {
 	var writing sync.WaitGroup
 	for i, w := range h.writers {
 		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|uint64(i)))
-		writing.Go(func() { w.run(h.t, h.server, load) })
+		writing.Go(func() { w.run(h, load) })
 	}
 	pause(load.enough, bound)
 	if n := load.acknowledged.Load(); n < load.target && !h.t.Failed() {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"holdfast/test/binary"
 )
 
 // key is where a record is.
@@ -85,20 +87,20 @@ type acknowledgement struct {
 }
 
 // read judges an answer that is not about a fault.
-func (s *step) read(a answer, sent int) (ack acknowledgement, err error) {
-	if a.status != s.status {
-		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.status, a.body, s.status)
+func (s *step) read(a binary.Answer, sent int) (ack acknowledgement, err error) {
+	if a.Status != s.status {
+		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.Status, a.Body, s.status)
 	}
-	if strings.HasPrefix(a.body, "{") {
-		err = json.Unmarshal([]byte(a.body), &ack)
+	if strings.HasPrefix(a.Body, "{") {
+		err = json.Unmarshal([]byte(a.Body), &ack)
 	} else {
-		ack.Modified = json.Number(a.body)
+		ack.Modified = json.Number(a.Body)
 	}
 	if err != nil {
-		return ack, fmt.Errorf("%s: %s: %w", s, a.body, err)
+		return ack, fmt.Errorf("%s: %s: %w", s, a.Body, err)
 	}
 	if s.method == http.MethodPost && (len(ack.Success) != sent || len(ack.Failed) > 0) {
-		return ack, fmt.Errorf("%s: of %d records: %s", s, sent, a.body)
+		return ack, fmt.Errorf("%s: of %d records: %s", s, sent, a.Body)
 	}
 	if s.staged {
 		return ack, nil

@@ -2,15 +2,12 @@ package fault
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	"holdfast/test/binary"
 )
 
 // user is one whose storage several writers share.
@@ -58,30 +55,8 @@ func (u *user) stamped(s *step, stamp moment) error {
 	return nil
 }
 
-// answer is a response with its body read.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
 // send makes a signed request; path begins behind the user's storage.
-func (u *user) send(t *testing.T, s *server, method, path, body string) (answer, error) {
-	req, err := http.NewRequestWithContext(t.Context(), method, s.url+u.path+path, strings.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if err := hawk.SignHTTP(req, u.id, u.key, time.Now(), hawk.PayloadHash(req.Header.Get("Content-Type"), []byte(body))); err != nil {
-		return answer{}, err
-	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(text)}, err
+func (u *user) send(h *harness, method, path, body string) (binary.Answer, error) {
+	c := binary.Credentials{ID: u.id, Key: u.key, Endpoint: h.server.URL + u.path}
+	return c.SendBy(h.t.Context(), h.client, method, path, body)
 }

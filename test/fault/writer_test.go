@@ -11,7 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
+
+	"holdfast/test/binary"
 )
 
 // shared are the collections that all writers of a user write to.
@@ -75,21 +76,21 @@ func closed(c <-chan struct{}) bool {
 }
 
 // run writes until the fault.
-func (w *writer) run(t *testing.T, s *server, l *load) {
+func (w *writer) run(h *harness, l *load) {
 	for !closed(l.over) {
 		step, sent := w.next()
 		step.known = w.user.known()
-		a, err := w.user.send(t, s, step.method, step.path, step.body)
-		if err != nil || a.status >= http.StatusInternalServerError {
+		a, err := w.user.send(h, step.method, step.path, step.body)
+		if err != nil || a.Status >= http.StatusInternalServerError {
 			if !closed(l.struck) {
-				t.Errorf("%s, before any fault: %d %s %v", step, a.status, a.body, err)
+				h.t.Errorf("%s, before any fault: %d %s %v", step, a.Status, a.Body, err)
 				l.end()
 			}
 			w.lost = step
 			return
 		}
 		if err := w.took(step, a, sent); err != nil {
-			t.Error(err)
+			h.t.Error(err)
 			l.end()
 			return
 		}
@@ -98,7 +99,7 @@ func (w *writer) run(t *testing.T, s *server, l *load) {
 }
 
 // took records an acknowledgement.
-func (w *writer) took(s *step, a answer, sent int) error {
+func (w *writer) took(s *step, a binary.Answer, sent int) error {
 	ack, err := s.read(a, sent)
 	if err != nil {
 		return err

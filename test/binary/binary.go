@@ -1,0 +1,83 @@
+// Package binary builds the binary and runs it, for tests that meet it as its
+// operators and clients do.
+package binary
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// path is what is tested: HOLDFAST_BIN, or what Main builds.
+var path string
+
+// Main runs a package's tests on the binary.
+func Main(m *testing.M) int {
+	if path = os.Getenv("HOLDFAST_BIN"); path != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "holdfast-binary-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	path = filepath.Join(dir, "holdfast")
+	cmd := exec.Command("go", "build", "-o", path, "holdfast/cmd/holdfast")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// Path is where the binary is.
+func Path() string { return path }
+
+// Environ is this process's environment without anything that configures
+// Holdfast, and with vars.
+func Environ(vars ...string) []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "HOLDFAST_") && !strings.HasPrefix(kv, "SYNC_") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, vars...)
+}
+
+// Result is what a command came to.
+type Result struct {
+	Status         int
+	Stdout, Stderr string
+}
+
+// Run runs a command to its end.
+func Run(t *testing.T, env []string, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Bound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = env
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("holdfast %s did not end:\n%s%s", strings.Join(args, " "), &stdout, &stderr)
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// Bound is how long anything that is waited for may take.
+const Bound = 30 * time.Second

@@ -1,0 +1,75 @@
+package binary
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/hawk"
+)
+
+// Credentials are what `holdfast sync token` prints.
+type Credentials struct {
+	ID       string `json:"id"`
+	Key      string `json:"key"`
+	UID      int64  `json:"uid"`
+	Endpoint string `json:"api_endpoint"`
+	Duration int64  `json:"duration"` // seconds
+}
+
+// Answer is a response with its body read.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Request makes a signed request; path begins behind the user's endpoint.
+func (c Credentials) Request(ctx context.Context, method, path, body string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	hash := ""
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		hash = hawk.PayloadHash("application/json", []byte(body))
+	}
+	return req, hawk.SignHTTP(req, c.ID, c.Key, time.Now(), hash)
+}
+
+// Send sends a signed request; path begins behind the user's endpoint.
+func (c Credentials) Send(method, path, body string) (Answer, error) {
+	return c.SendBy(context.Background(), http.DefaultClient, method, path, body)
+}
+
+// SendBy is Send by a client of its own.
+func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, path, body string) (Answer, error) {
+	req, err := c.Request(ctx, method, path, body)
+	if err != nil {
+		return Answer{}, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, resp.Header, string(text)}, err
+}
+
+// Want sends a request that must be answered with the status.
+func (c Credentials) Want(t *testing.T, status int, method, path, body string) Answer {
+	t.Helper()
+	a, err := c.Send(method, path, body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if a.Status != status {
+		t.Fatalf("%s %s: %d %s, want %d", method, path, a.Status, a.Body, status)
+	}
+	return a
+}

@@ -1,0 +1,162 @@
+package binary
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a running `holdfast serve`.
+type Server struct {
+	t      *testing.T
+	Cmd    *exec.Cmd
+	Env    []string // of commands that are about this server
+	Data   string
+	URL    string // of the main listener, without a public URL's name and prefix
+	Admin  string
+	Output *Output
+	Ended  chan struct{}
+}
+
+// Start runs a server and waits until it is ready.
+func Start(t *testing.T, data string, vars ...string) *Server {
+	t.Helper()
+	s := Launch(t, data, vars...)
+	s.Await("/readyz", http.StatusOK)
+	return s
+}
+
+// announced is what a server prints of its listeners. A public URL stands
+// before the address that is listened on.
+var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)`)
+
+// Launch runs a server, on ports of the system's choice unless vars say
+// others, and waits until it is alive.
+func Launch(t *testing.T, data string, vars ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, Data: data, Output: &Output{}, Ended: make(chan struct{})}
+	// The ports are not looked for beforehand: over thousands of starts one
+	// would be taken when it is wanted.
+	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
+	s.Cmd = exec.Command(path, "serve")
+	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
+	if err := s.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Cmd.Wait(); close(s.Ended) }() // how it ended is in ProcessState
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("the server said:\n%s", s.Output)
+		}
+	})
+	where := s.Output.await(announced, s.Ended)
+	if where == nil {
+		t.Fatalf("the server does not say where it is:\n%s", s.Output)
+	}
+	s.URL, s.Admin = cmp.Or(where[2], where[1]), where[3]
+	_, listen, _ := strings.Cut(s.URL, "://")
+	_, admin, _ := strings.Cut(s.Admin, "://")
+	s.Env = append(s.Env, "HOLDFAST_SERVER__LISTEN="+listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+admin)
+	s.Await("/livez", http.StatusOK)
+	return s
+}
+
+// Signal sends a signal to a server that has not ended.
+func (s *Server) Signal(sig syscall.Signal) {
+	select {
+	case <-s.Ended:
+	default:
+		_ = s.Cmd.Process.Signal(sig) // it may end meanwhile
+	}
+}
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() {
+	s.Signal(syscall.SIGKILL)
+	<-s.Ended
+}
+
+// Await asks the admin listener until it answers with the status. The server
+// has no other signal for a process that did not start it.
+func (s *Server) Await(path string, status int) string {
+	s.t.Helper()
+	return s.AwaitAnswer(path, func(got int, _ string) bool { return got == status })
+}
+
+// AwaitMetric waits until a line is among the metrics.
+func (s *Server) AwaitMetric(line string) {
+	s.t.Helper()
+	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\n"+line+"\n") })
+}
+
+// AwaitAnswer asks the admin listener until its answer is the right one.
+func (s *Server) AwaitAnswer(path string, done func(status int, body string) bool) string {
+	s.t.Helper()
+	deadline := time.NewTimer(Bound)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	last := "no answer"
+	for {
+		if resp, err := http.Get(s.Admin + path); err == nil {
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if done(resp.StatusCode, string(body)) {
+				return string(body)
+			}
+			last = fmt.Sprintf("%d %s", resp.StatusCode, body)
+		}
+		select {
+		case <-s.Ended:
+			s.t.Fatalf("the server ended:\n%s", s.Output)
+		case <-deadline.C:
+			s.t.Fatalf("%s still answers %s\n%s", path, last, s.Output)
+		case <-tick.C:
+		}
+	}
+}
+
+// Get asks the main listener without credentials.
+func (s *Server) Get(path string) (status int, body string) {
+	s.t.Helper()
+	resp, err := http.Get(s.URL + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// Verb runs a command on the server's data and wants it to succeed.
+func (s *Server) Verb(args ...string) string {
+	s.t.Helper()
+	r := Run(s.t, s.Env, args...)
+	if r.Status != 0 {
+		s.t.Fatalf("holdfast %s: status %d\n%s%s", strings.Join(args, " "), r.Status, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// Token makes credentials of a storage user.
+func (s *Server) Token(uid int64, flags ...string) Credentials {
+	s.t.Helper()
+	out := s.Verb(append([]string{"sync", "token", "--uid", fmt.Sprint(uid)}, flags...)...)
+	var c Credentials
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		s.t.Fatalf("sync token: %v\n%s", err, out)
+	}
+	return c
+}
