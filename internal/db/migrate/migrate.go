@@ -4,8 +4,13 @@
 // NNNN_name.sql, embedded in the binary, forward only. The engine's package
 // (sqlitedb, pgdb) applies them under a lock and records each in the ledger
 // table schema_migrations, which names the room, so that rooms may share a
-// database. The binary must run on the schema before and after each change:
-// servers of two releases may stand on one database while it is upgraded.
+// database.
+//
+// Servers of two releases may stand on one database while it is upgraded, and
+// a release that disappoints is taken back. So a change only adds, and what it
+// makes needless is taken away by a later release, when none is left that uses
+// it. The name of such a change ends in _needs_NNNN, the newest migration that
+// a release must know to go on; older ones then say so instead of failing.
 package migrate
 
 import (
@@ -40,6 +45,19 @@ type Set struct {
 	Migrations []Migration
 }
 
+var needs = regexp.MustCompile(`_needs_(\d{4})$`)
+
+// needed is the newest migration that a release must know to work on the
+// schema after the change; 0 for a change that only adds.
+func needed(name string) int {
+	m := needs.FindStringSubmatch(name)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
 // Load reads the changes of a room from a folder. It fails on a file that is
@@ -69,18 +87,26 @@ func Load(room string, fsys fs.FS, dir string) (Set, error) {
 		if m.Version != i+1 {
 			return Set{}, fmt.Errorf("migrations of %s: %04d_%s stands where %04d is due", room, m.Version, m.Name, i+1)
 		}
+		if needed(m.Name) >= m.Version {
+			return Set{}, fmt.Errorf("migrations of %s: %04d_%s needs what comes after it", room, m.Version, m.Name)
+		}
 	}
 	return set, nil
 }
 
 // Pending returns the changes that the ledger does not have yet. Lines of the
-// ledger that are newer than the binary are fine: a newer release was here
-// first. A line that differs from the binary's change of the same number is
-// an error, because nobody knows then what the schema is.
+// ledger that are newer than the binary are fine, a newer release was here
+// first, unless they took away what the binary works with. A line that differs
+// from the binary's change of the same number is an error, because nobody
+// knows then what the schema is.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {
 		have[a.Version] = a
+		if needed(a.Name) > len(s.Migrations) {
+			return nil, fmt.Errorf("%s: this release is too old for the database: a newer one has applied %04d_%s; run that, or go back to a backup from before it",
+				s.Room, a.Version, a.Name)
+		}
 	}
 	var pending []Migration
 	for _, m := range s.Migrations {

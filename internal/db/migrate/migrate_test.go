@@ -25,6 +25,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{"a gap", "0003_c stands where 0002 is due", []string{"0001_a.sql", "0003_c.sql"}},
 		{"a repeat", "0001_b stands where 0002 is due", []string{"0001_a.sql", "0001_b.sql"}},
 		{"a stray file", "is not named", []string{"0001_a.sql", "notes.txt"}},
+		{"a need of the future", "needs what comes after it", []string{"0001_a.sql", "0002_b_needs_0002.sql"}},
 		{"upper case", "is not named", []string{"0001_A.sql"}},
 	} {
 		_, err := migrate.Load("room", files(tc.files...), "m")
@@ -45,6 +46,8 @@ func TestPending(t *testing.T) {
 		return migrate.Applied{Version: m.Version, Name: m.Name, Checksum: m.Checksum}
 	}
 	newer := migrate.Applied{Version: 4, Name: "d", Checksum: "of a later release"}
+	kind, cruel := newer, newer
+	kind.Name, cruel.Name = "d_needs_0003", "d_needs_0004"
 	edited := line(2)
 	edited.Checksum = strings.Repeat("0", 64)
 	for _, tc := range []struct {
@@ -57,6 +60,8 @@ func TestPending(t *testing.T) {
 		{"half way", []migrate.Applied{line(1)}, 2, ""},
 		{"done", []migrate.Applied{line(1), line(2), line(3)}, 0, ""},
 		{"a newer release was here", []migrate.Applied{line(1), line(2), line(3), newer}, 0, ""},
+		{"a newer release took away what the last one needed", []migrate.Applied{line(1), line(2), line(3), kind}, 0, ""},
+		{"a newer release took away what this one needs", []migrate.Applied{line(1), line(2), line(3), cruel}, 0, "too old for the database"},
 		{"another text", []migrate.Applied{line(1), edited}, 0, "another text"},
 		{"a hole", []migrate.Applied{line(1), line(3)}, 0, "was not"},
 	} {

@@ -111,6 +111,13 @@ func (db *DB) Connections() (active, idle, most int) {
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
+// Waits is how many callers have waited for a connection so far, until one was
+// free or made, and how long in sum. Those that gave up are not among them.
+func (db *DB) Waits() (n int64, total time.Duration) {
+	s := db.pool.Stat()
+	return s.EmptyAcquireCount(), s.EmptyAcquireWaitTime()
+}
+
 // run hands fn a connection, once more when the server asks to try again, and
 // observes the whole under the name.
 func (db *DB) run(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {

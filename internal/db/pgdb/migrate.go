@@ -21,11 +21,22 @@ const migrationLock = 0x686f6c6466617374
 // and the wait for another process that applies it.
 const longestMigration = 6 * time.Hour
 
+// A change waits for who uses a table that it alters, and everybody else waits
+// for the change. Where a dump takes an hour nobody would be served for that
+// long, so a change steps back after lockWait, lets the others pass, and tries
+// again, for some minutes.
+const (
+	lockWait  = 2 * time.Second
+	lockPause = time.Second
+	lockTries = 100
+)
+
 // oldest is the first major version that has what the rooms use.
 const oldest = 15
 
 var (
 	lockSchema   = Statement{"migrate.lock", `SELECT pg_advisory_xact_lock($1::bigint)`}
+	boundLocks   = Statement{"migrate.lock_timeout", `SELECT set_config('lock_timeout', $1::text, true)`}
 	serverNumber = Statement{"migrate.version", `SELECT current_setting('server_version_num')::int`}
 	createLedger = Statement{"migrate.create_ledger", `
 		CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -56,12 +67,36 @@ const citusMarker = "-- citus"
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	patient := &DB{pool: db.pool, opts: db.opts}
 	patient.opts.StatementTimeout = longestMigration
-	for {
+	for tries := 1; ; {
 		next, err := patient.migrateOne(ctx, set)
-		if err != nil || next == nil {
+		switch {
+		case blocked(err) && tries < lockTries && rest(ctx, lockPause):
+			tries++
+		case blocked(err):
+			return applied, fault.Wrap(fault.Unavailable, "a table is in use by others, such as a dump: run it again when they are done", err)
+		case err != nil || next == nil:
 			return applied, err
+		default:
+			applied, tries = append(applied, *next), 1
 		}
-		applied = append(applied, *next)
+	}
+}
+
+// blocked reports whether a change gave up waiting for a lock.
+func blocked(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03"
+}
+
+// rest waits, and reports whether the caller still does.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -70,6 +105,9 @@ func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Mi
 	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
 		next = nil
 		if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(boundLocks, lockWait.String()); err != nil {
 			return err
 		}
 		if err := checkVersion(tx); err != nil {

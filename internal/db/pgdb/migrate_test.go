@@ -107,3 +107,55 @@ func TestIsCitus(t *testing.T) {
 		t.Errorf("%v, %v", citus, err)
 	}
 }
+
+// TestMigrateBesideADump has a change wait for a transaction that reads its
+// table for long. Others are served meanwhile, and the change comes in the end.
+func TestMigrateBesideADump(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	db := open(t, pgdb.Options{URL: url})
+	ctx := t.Context()
+	files := map[string]string{"0001_a.sql": "CREATE TABLE a ();"}
+	if _, err := db.Migrate(ctx, load(t, files)); err != nil {
+		t.Fatal(err)
+	}
+	reading, done := make(chan struct{}), make(chan struct{})
+	var others sync.WaitGroup
+	others.Go(func() {
+		err := db.Tx(ctx, "dump", func(tx *pgdb.Tx) error {
+			if _, err := tx.Exec(pgdb.Statement{Name: "read", SQL: `SELECT FROM a`}); err != nil {
+				return err
+			}
+			close(reading)
+			<-done
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-reading
+	files["0002_b.sql"] = "ALTER TABLE a ADD COLUMN b INTEGER;"
+	set := load(t, files)
+	others.Go(func() {
+		if applied, err := db.Migrate(ctx, set); err != nil || len(applied) != 1 {
+			t.Errorf("applied %v, %v", versions(applied), err)
+		}
+	})
+	// Whoever asks for the table while the change waits is behind it.
+	waits := pgdb.Statement{Name: "waits", SQL: `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`}
+	for found := false; !found; {
+		var err error
+		if found, err = db.One(ctx, waits, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Exec(ctx, pgdb.Statement{Name: "request", SQL: `SELECT FROM a`}); err != nil {
+		t.Error(err)
+	}
+	if pending, err := db.Pending(ctx, set); err != nil || len(pending) != 1 {
+		t.Errorf("the change came while its table was read: %v, %v", versions(pending), err)
+	}
+	close(done)
+	others.Wait()
+}

@@ -29,6 +29,9 @@ type Options struct {
 	// took, waiting for the group included, and its error.
 	Observe func(step string, d time.Duration, err error)
 
+	// ObserveGroup, when not nil, is told of every group of writes.
+	ObserveGroup func(Group)
+
 	// Fault, when not nil, is asked at every point of a write where the
 	// engine can fail: "begin", "step NAME" after the step's statements, and
 	// "commit". An error it returns is treated as the engine's. It is for

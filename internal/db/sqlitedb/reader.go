@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -59,11 +60,22 @@ func (db *DB) Connections() (active, idle, most int) {
 	return len(r.free), len(r.idle), cap(r.free)
 }
 
+// Waits is how many reads have waited for a connection so far, and how long in
+// sum.
+func (db *DB) Waits() (n int64, total time.Duration) {
+	return db.readers.waits.Load(), time.Duration(db.readers.waited.Load())
+}
+
+// Queued is how many writes wait for their turn; there is room for 256.
+func (db *DB) Queued() int { return len(db.queue) }
+
 // readers hands out read-only connections, the last used first, so that few
 // stay warm when there is little to do.
 type readers struct {
 	path string
 	free chan struct{} // a token for each connection that is handed out
+
+	waits, waited atomic.Int64 // how often no token was free, and the time that cost
 
 	mu     sync.Mutex
 	idle   []*sqlite.Conn
@@ -71,10 +83,8 @@ type readers struct {
 }
 
 func (r *readers) take(ctx context.Context) (*sqlite.Conn, func(), error) {
-	select {
-	case r.free <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, fault.Wrap(fault.Unavailable, "no database connection became free in time", ctx.Err())
+	if err := r.token(ctx); err != nil {
+		return nil, nil, err
 	}
 	conn, err := r.pop()
 	if err != nil {
@@ -82,6 +92,26 @@ func (r *readers) take(ctx context.Context) (*sqlite.Conn, func(), error) {
 		return nil, nil, err
 	}
 	return conn, func() { r.push(conn) }, nil
+}
+
+// token takes one of the tokens, waiting where there is none.
+func (r *readers) token(ctx context.Context) error {
+	select {
+	case r.free <- struct{}{}:
+		return nil
+	default:
+	}
+	start := time.Now()
+	defer func() {
+		r.waits.Add(1)
+		r.waited.Add(int64(time.Since(start)))
+	}()
+	select {
+	case r.free <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault.Wrap(fault.Unavailable, "no database connection became free in time", ctx.Err())
+	}
 }
 
 func (r *readers) pop() (*sqlite.Conn, error) {

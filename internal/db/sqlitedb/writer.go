@@ -20,13 +20,21 @@ const (
 	groupTime = 20 * time.Millisecond
 )
 
+// Group is what a commit was shared by.
+type Group struct {
+	Steps  int
+	Wait   time.Duration // of the first step, until its turn: the longest of the group
+	Commit time.Duration // how long the engine took to make it durable; 0 when it came to none
+}
+
 // step is one caller's part of a group.
 type step struct {
-	ctx  context.Context
-	name string
-	fn   func(*sqlite.Conn) error
-	err  error
-	done chan struct{}
+	ctx    context.Context
+	name   string
+	queued time.Time
+	fn     func(*sqlite.Conn) error
+	err    error
+	done   chan struct{}
 }
 
 // Write runs fn in a savepoint of the next group's transaction and returns
@@ -39,7 +47,7 @@ type step struct {
 // group. fn must therefore be bounded and must not wait for anything.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	start := time.Now()
-	s := &step{ctx: ctx, name: name, fn: fn, done: make(chan struct{})}
+	s := &step{ctx: ctx, name: name, queued: start, fn: fn, done: make(chan struct{})}
 	err := db.enqueue(s)
 	if err == nil {
 		err = s.err
@@ -125,6 +133,7 @@ func (w *writer) close() error {
 // serve runs first and whatever else is waiting as one transaction.
 func (w *writer) serve(first *step) {
 	w.group = w.group[:0]
+	observed := Group{Wait: time.Since(first.queued)}
 	err := w.begin()
 	deadline := time.Now().Add(groupTime)
 	for s := first; s != nil; s = w.next(deadline) {
@@ -143,10 +152,17 @@ func (w *writer) serve(first *step) {
 		}
 	}
 	if err == nil {
+		start := time.Now()
 		err = w.commit()
+		observed.Commit = time.Since(start)
 	}
 	if err != nil && !w.conn.AutocommitEnabled() {
 		_ = w.exec(`ROLLBACK`)
+	}
+	// Before the callers go on, who may ask for what was observed.
+	if w.db.opts.ObserveGroup != nil {
+		observed.Steps = len(w.group)
+		w.db.opts.ObserveGroup(observed)
 	}
 	for _, s := range w.group {
 		if err != nil {
