@@ -5,8 +5,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-var sqlPing = pgdb.Statement{Name: "sync.ping", SQL: `SELECT 1`}
-
 // Names of collections.
 var (
 	sqlCollectionID = pgdb.Statement{Name: "sync.collection_id", SQL: `

@@ -13,7 +13,6 @@ import (
 	"context"
 	"embed"
 	"sync"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -33,24 +32,21 @@ func Migrations() (migrate.Set, error) {
 
 // Store implements syncstorage.Store.
 type Store struct {
-	db       *pgdb.DB
-	names    sync.Map // collection name (string) to id (int32); ids never change
-	migrated atomic.Bool
+	db    *pgdb.DB
+	set   func() (migrate.Set, error)
+	names sync.Map // collection name (string) to id (int32); ids never change
 }
 
 var _ ss.Store = (*Store)(nil)
 
 // New returns a store on a database that Migrations have been applied to, or
 // will be before the first use.
-func New(db *pgdb.DB) *Store { return &Store{db: db} }
+func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements syncstorage.Store.
+// Ping implements syncstorage.Store. It reads the ledger each time: a newer
+// release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.migrated.Load() {
-		_, err := s.db.Exec(ctx, sqlPing)
-		return err
-	}
-	set, err := Migrations()
+	set, err := s.set()
 	if err != nil {
 		return err
 	}
@@ -61,7 +57,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	if len(pending) > 0 {
 		return fault.Newf(fault.Unavailable, "the sync database needs %d migrations: run holdfast migrate", len(pending))
 	}
-	s.migrated.Store(true)
 	return nil
 }
 

@@ -2,8 +2,6 @@ package sqlite
 
 // Parameters are numbered where a statement uses one twice.
 
-const sqlPing = `SELECT 1`
-
 // Names of collections.
 const (
 	sqlCollectionID = `SELECT collection_id FROM collections WHERE name = ?`

@@ -9,7 +9,6 @@ import (
 	"context"
 	"embed"
 	"sync"
-	"sync/atomic"
 
 	"zombiezen.com/go/sqlite"
 
@@ -29,26 +28,21 @@ func Migrations() (migrate.Set, error) {
 
 // Store implements syncstorage.Store. Users are keyed by Owner.UID.
 type Store struct {
-	db       *sqlitedb.DB
-	names    sync.Map // collection name (string) to id (int64); ids never change
-	migrated atomic.Bool
+	db    *sqlitedb.DB
+	set   func() (migrate.Set, error)
+	names sync.Map // collection name (string) to id (int64); ids never change
 }
 
 var _ syncstorage.Store = (*Store)(nil)
 
 // New returns a store on a file that Migrations have been applied to, or will
 // be before the first use.
-func New(db *sqlitedb.DB) *Store { return &Store{db: db} }
+func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements syncstorage.Store.
+// Ping implements syncstorage.Store. It reads the ledger each time: a newer
+// release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.migrated.Load() {
-		return s.db.Read(ctx, "sync.ping", func(c *sqlite.Conn) error {
-			_, _, err := one(c, sqlPing, func(*sqlite.Stmt) struct{} { return struct{}{} })
-			return err
-		})
-	}
-	set, err := Migrations()
+	set, err := s.set()
 	if err != nil {
 		return err
 	}
@@ -59,7 +53,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	if len(pending) > 0 {
 		return fault.Newf(fault.Unavailable, "the sync database needs %d migrations", len(pending))
 	}
-	s.migrated.Store(true)
 	return nil
 }
 

@@ -8,8 +8,6 @@ const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 // userColumns is a row of users with the URL of its node, as userRow scans it.
 const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
 
-var sqlPing = pgdb.Statement{Name: "token.ping", SQL: `SELECT 1`}
-
 // lockClass makes the locks of accounts differ from those of other rooms in
 // the same database: "toke" as bytes.
 const lockClass = `1953458021`

@@ -11,7 +11,7 @@ package postgres
 import (
 	"context"
 	"embed"
-	"sync/atomic"
+	"sync"
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
@@ -29,23 +29,20 @@ func Migrations() (migrate.Set, error) {
 
 // Store implements tokenserver.Store.
 type Store struct {
-	db       *pgdb.DB
-	migrated atomic.Bool
+	db  *pgdb.DB
+	set func() (migrate.Set, error)
 }
 
 var _ tokenserver.Store = (*Store)(nil)
 
 // New returns a store on a database that Migrations have been applied to, or
 // will be before the first use.
-func New(db *pgdb.DB) *Store { return &Store{db: db} }
+func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store.
+// Ping implements tokenserver.Store. It reads the ledger each time: a newer
+// release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.migrated.Load() {
-		_, err := s.db.Exec(ctx, sqlPing)
-		return err
-	}
-	set, err := Migrations()
+	set, err := s.set()
 	if err != nil {
 		return err
 	}
@@ -56,7 +53,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	if len(pending) > 0 {
 		return fault.Newf(fault.Unavailable, "the token database needs %d migrations: run holdfast migrate", len(pending))
 	}
-	s.migrated.Store(true)
 	return nil
 }
 

@@ -1,7 +1,5 @@
 package sqlite
 
-const sqlPing = `SELECT 1`
-
 // service is the number of the only service.
 const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 

@@ -9,7 +9,7 @@ package sqlite
 import (
 	"context"
 	"embed"
-	"sync/atomic"
+	"sync"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -30,22 +30,20 @@ func Migrations() (migrate.Set, error) {
 
 // Store implements tokenserver.Store.
 type Store struct {
-	db       *sqlitedb.DB
-	migrated atomic.Bool
+	db  *sqlitedb.DB
+	set func() (migrate.Set, error)
 }
 
 var _ tokenserver.Store = (*Store)(nil)
 
 // New returns a store on a file that Migrations have been applied to, or will
 // be before the first use.
-func New(db *sqlitedb.DB) *Store { return &Store{db: db} }
+func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store.
+// Ping implements tokenserver.Store. It reads the ledger each time: a newer
+// release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.migrated.Load() {
-		return s.db.Read(ctx, "token.ping", func(c *sqlite.Conn) error { return exec(c, sqlPing) })
-	}
-	set, err := Migrations()
+	set, err := s.set()
 	if err != nil {
 		return err
 	}
@@ -56,7 +54,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	if len(pending) > 0 {
 		return fault.Newf(fault.Unavailable, "the token database needs %d migrations", len(pending))
 	}
-	s.migrated.Store(true)
 	return nil
 }
 
