@@ -36,9 +36,10 @@ type Options struct {
 	Data    string // folder of the embedded databases and the secrets file
 	Version Version
 	LogTo   io.Writer
-	Quiet   bool // only warnings and errors are logged
-	Create  bool // the data folder, files and secrets are made when missing
-	Migrate bool // Serve migrates database servers too
+	Quiet   bool   // only warnings and errors are logged
+	Create  bool   // the data folder, files and secrets are made when missing
+	Migrate bool   // Serve migrates database servers too
+	Notify  string // socket of the service manager that waits for word, or ""
 
 	leave bool // tables and nodes stay as they are; for Check
 }
@@ -49,6 +50,7 @@ type App struct {
 	data     string
 	version  Version
 	migrate  bool
+	manager  string // Options.Notify
 	log      *slog.Logger
 	metrics  *obs.Metrics
 	traces   *obs.Traces
@@ -74,7 +76,7 @@ type readiness struct {
 // Open opens every room that is on. Embedded databases are migrated; database
 // servers may be away. The caller must Close.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, now: clock.System}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, now: clock.System}
 	level := o.Config.Log.Level
 	if o.Quiet {
 		level = "warn"

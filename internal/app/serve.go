@@ -49,6 +49,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	a.announce(out, main, admin)
+	a.notify("READY=1") // from here on connections wait for their turn, and none is refused
 
 	var draining atomic.Bool
 	// The admin listener and the sweeps outlive the main listener: metrics and
@@ -67,7 +68,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		return nil
 	})
 	err = web.Serve(ctx, srv, main, web.Drain{
-		NotReady: func() { draining.Store(true); a.log.Info("shutting down") },
+		NotReady: func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") },
 		Delay:    a.cfg.Server.DrainDelay,
 		Grace:    a.cfg.Server.ShutdownGrace,
 	})

@@ -104,7 +104,7 @@ func (c *command) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.file, "config", c.getenv("HOLDFAST_CONFIG", ""), "TOML file with the configuration (HOLDFAST_CONFIG)")
 	flags.StringVar(&c.data, "data", c.getenv("HOLDFAST_DATA", "./holdfast-data"), "folder of the embedded databases and the secrets file (HOLDFAST_DATA)")
-	root.AddCommand(c.serve(), c.migrate(), c.check(), c.sweep(), c.backup(), c.config(), c.version(), c.sync())
+	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.version(), c.sync())
 	return root
 }
 

@@ -30,6 +30,7 @@ func (c *command) serve() *cobra.Command {
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
 				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true,
+				Notify: c.getenv("NOTIFY_SOCKET", ""),
 			})
 			if err != nil {
 				return err

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Health asks the admin listener of a running server whether it is ready. The
+// error says why it is not.
+func Health(ctx context.Context, cfg *Config) error {
+	if cfg.Server.AdminListen == "" {
+		return errors.New("server.admin_listen is empty, so nobody can be asked")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // more than /readyz takes
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+cfg.Server.AdminListen+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	// A transport of its own: the proxies of the environment are for the way out.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(says)))
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// manager is the socket of a service manager that waits for word.
+func manager(t *testing.T, name string) *net.UnixConn {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetReadDeadline(time.Now().Add(binary.Bound)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func wantWord(t *testing.T, conn *net.UnixConn, want string) {
+	t.Helper()
+	word := make([]byte, 256)
+	n, err := conn.Read(word)
+	if err != nil || string(word[:n]) != want {
+		t.Fatalf("the service manager was told %q, %v; want %q", word[:n], err, want)
+	}
+}
+
+// A service manager hears of the server when it can be reached, and when it
+// begins to stop. Those that have no folder for sockets give them a name that
+// begins with @.
+func TestServiceManager(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, socket := range []string{filepath.Join(dir, "notify"), "@" + dir} {
+		conn := manager(t, socket)
+		s := binary.Launch(t, t.TempDir(), "NOTIFY_SOCKET="+socket)
+		wantWord(t, conn, "READY=1")
+		if status, body := s.Get("/__version__"); status != http.StatusOK {
+			t.Errorf("ready, and answers %d %s", status, body)
+		}
+		s.Signal(syscall.SIGTERM)
+		wantWord(t, conn, "STOPPING=1")
+		<-s.Ended
+	}
+}
+
+// A manager that does not listen is no reason not to serve.
+func TestServiceManagerAway(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "nobody"))
+	if out := s.Output.String(); !strings.Contains(out, "the service manager was not told") {
+		t.Errorf("the log does not say that nobody was told:\n%s", out)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	// Nobody listens on this port while the test has it.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	taken.Close()
+
+	ready := binary.Start(t, t.TempDir())
+	waits := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@127.0.0.1:"+port+"/none")
+	_, readyPort, _ := net.SplitHostPort(strings.TrimPrefix(ready.Admin, "http://"))
+	for _, tc := range []struct {
+		name   string
+		env    []string
+		status int
+		says   string
+	}{
+		{"ready", ready.Env, 0, "ok\n"},
+		{"proxies are not asked", append(ready.Env, "HTTP_PROXY=http://127.0.0.1:"+port, "HOLDFAST_SERVER__ADMIN_LISTEN=0.0.0.0:"+readyPort), 0, "ok\n"},
+		{"an address without a host", append(ready.Env, "HOLDFAST_SERVER__ADMIN_LISTEN=:"+readyPort), 0, "ok\n"},
+		{"not ready", waits.Env, 1, "holdfast: not ready: syncstorage: "},
+		{"not there", append(ready.Env, "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:"+port), 1, "connection refused"},
+		{"no admin listener", append(ready.Env, "HOLDFAST_SERVER__ADMIN_LISTEN="), 1, "server.admin_listen is empty"},
+	} {
+		r := binary.Run(t, tc.env, "health")
+		if r.Status != tc.status || !strings.Contains(r.Stdout+r.Stderr, tc.says) {
+			t.Errorf("%s: status %d, %s%s", tc.name, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+}
