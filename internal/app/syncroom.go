@@ -56,7 +56,7 @@ func (a *App) syncStore(ctx context.Context, cfg syncstorage.Config, create bool
 		return nil, err
 	}
 	db, err := a.openPostgres(ctx, syncRoom, t.url,
-		pool{maxConns: cfg.PoolMaxSize, wait: cfg.PoolConnectionTimeout, lifespan: cfg.PoolLifespan, idle: cfg.PoolMaxIdle})
+		pool{maxConns: cfg.PoolMaxSize, wait: cfg.PoolConnectionTimeout, lifespan: cfg.PoolLifespan, idle: cfg.PoolMaxIdle, long: cfg.StatementTimeout})
 	if err != nil {
 		return nil, err
 	}

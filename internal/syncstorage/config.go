@@ -15,6 +15,7 @@ type Config struct {
 
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database."`
 	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection before it is answered with 503."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, before the request is answered with 503."`
 	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never."`
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
 
@@ -58,6 +59,7 @@ func DefaultConfig() Config {
 		Enabled:               true,
 		PoolMaxSize:           10,
 		PoolConnectionTimeout: 30 * time.Second,
+		StatementTimeout:      30 * time.Second,
 		MaxNames:              100,
 		SweepEvery:            time.Minute,
 		SweepLimit:            500,
@@ -118,7 +120,8 @@ func (c *Config) Check() []error {
 		}
 	}
 	for key, d := range map[string]time.Duration{
-		"database_pool_connection_timeout": c.PoolConnectionTimeout, "hawk_time_skew": c.HawkTimeSkew,
+		"database_pool_connection_timeout": c.PoolConnectionTimeout, "database_statement_timeout": c.StatementTimeout,
+		"hawk_time_skew": c.HawkTimeSkew,
 	} {
 		if d <= 0 {
 			wrong(key, "must be more than 0")
