@@ -4,6 +4,10 @@ package main
 import (
 	"os"
 
+	// The certificate authorities for a system that has none, as an image that
+	// holds nothing but the binary.
+	_ "golang.org/x/crypto/x509roots/fallback"
+
 	"holdfast/internal/app"
 	"holdfast/internal/app/cli"
 )
