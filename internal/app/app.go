@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/clock"
 	"holdfast/internal/obs"
@@ -53,6 +55,7 @@ type App struct {
 	manager  string // Options.Notify
 	log      *slog.Logger
 	metrics  *obs.Metrics
+	refused  *prometheus.CounterVec // requests that were not let in, by room and reason
 	traces   *obs.Traces
 	now      clock.Clock
 	keyring  *tokenlib.Keyring
@@ -106,6 +109,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
+	a.observe()
 	if o.leave {
 		return a, nil
 	}

@@ -26,6 +26,9 @@ type database struct {
 	close   func() error
 
 	connections func() (active, idle, most int)
+	waits       func() (n int64, total time.Duration) // for a connection
+	queued      func() int                            // writes that wait for their turn; nil: not embedded
+	file        string                                // "" when not embedded
 }
 
 // pool is what the settings of a room say of its connections.
@@ -44,7 +47,11 @@ func (a *App) openSQLite(ctx context.Context, room, path string, create bool) (*
 	} else if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("the %s database %s is not there; --data says where the server keeps it", room, path)
 	}
-	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path, Observe: a.metrics.Database(room, string(engineSQLite))})
+	group := a.metrics.Groups(room)
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{
+		Path: path, Observe: a.metrics.Database(room, string(engineSQLite)),
+		ObserveGroup: func(g sqlitedb.Group) { group(g.Steps, g.Wait, g.Commit) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -59,7 +66,7 @@ func (a *App) addSQLite(room string, db *sqlitedb.DB, path string, set migrate.S
 	a.databases = append(a.databases, &database{
 		room: room, engine: engineSQLite, where: where, set: set,
 		migrate: db.Migrate, pending: db.Pending, backup: db.Backup, close: db.Close,
-		connections: db.Connections,
+		connections: db.Connections, waits: db.Waits, queued: db.Queued, file: path,
 	})
 }
 
@@ -79,7 +86,7 @@ func (a *App) addPostgres(room string, db *pgdb.DB, url string, set migrate.Set)
 		room: room, engine: enginePostgres, where: redact(url), set: set,
 		migrate: db.Migrate, pending: db.Pending,
 		close:       func() error { db.Close(); return nil },
-		connections: db.Connections,
+		connections: db.Connections, waits: db.Waits,
 	})
 }
 

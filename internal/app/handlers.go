@@ -20,7 +20,7 @@ import (
 // mainHandler gives each request to the room that its path belongs to.
 func (a *App) mainHandler() http.Handler {
 	gate := web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
-	a.metrics.Gauge("holdfast_load", "Share of server.max_requests that is in use; over 1 requests wait.", gate.Load)
+	a.observeGate(gate)
 	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: web.DefaultLimits().Pace}
 	if !a.cfg.Log.Access {
 		opts.Log = a.quietLog()
@@ -35,11 +35,11 @@ func (a *App) mainHandler() http.Handler {
 			Service: a.storage, Keyring: a.keyring, Clock: a.now, TimeSkew: a.cfg.Syncstorage.HawkTimeSkew,
 			Address: a.resolver.Resolve, Backoff: gate.Backoff,
 		}
-		storage = room(web.Room{Name: syncRoom, Serve: h.Serve, Error: h.WriteError, Route: a.label(synchttp.Label)})
+		storage = room(web.Room{Name: syncRoom, Serve: h.Serve, Error: a.countRefusals(syncRoom, h.WriteError), Route: a.label(synchttp.Label)})
 	}
 	if a.accounts != nil {
 		h := &tokenhttp.Handler{Service: a.accounts, Clock: a.now, Address: a.resolver.Resolve}
-		tokens = room(web.Room{Name: tokenRoom, Serve: h.Serve, Error: tokenhttp.WriteError, Route: a.label(tokenhttp.Label)})
+		tokens = room(web.Room{Name: tokenRoom, Serve: h.Serve, Error: a.countRefusals(tokenRoom, tokenhttp.WriteError), Route: a.label(tokenhttp.Label)})
 	}
 	// Monitors get an answer also when everything else has to wait.
 	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(opts)

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/obs"
-	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
 
@@ -46,6 +45,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
 		}
+		a.observeCertificate(cert.Leaf.NotAfter)
 		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	a.announce(out, main, admin)
@@ -64,7 +64,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	}
 	rest.Go(func() error { a.settleSoon(background); return nil })
 	rest.Go(func() error {
-		sweep.Run(background, a.jobs, sweep.Options{Clock: a.now, Log: a.log, Observe: a.metrics.Sweep})
+		a.sweep(background)
 		return nil
 	})
 	err = web.Serve(ctx, srv, main, web.Drain{

@@ -37,6 +37,9 @@ func (a *App) openTokens(ctx context.Context, create bool) error {
 		return err
 	}
 	events := a.metrics.Counter("holdfast_tokenserver_account_events_total", "Events that the accounts server has reported.", "event")
+	for _, k := range []tokenserver.EventKind{tokenserver.OtherEvent, tokenserver.AccountDeleted, tokenserver.PasswordChanged} {
+		events.WithLabelValues(k.String())
+	}
 	nodes := nodeclient.New(minter{a.keyring}, a.now)
 	a.closers = append(a.closers, nodes.Close)
 	o := tokenserver.Options{

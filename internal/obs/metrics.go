@@ -21,6 +21,11 @@ type Metrics struct {
 	statements *prometheus.HistogramVec
 	swept      *prometheus.CounterVec
 	sweeps     *prometheus.CounterVec
+	sweptAt    *prometheus.GaugeVec
+	sweepEvery *prometheus.GaugeVec
+	groups     *prometheus.HistogramVec
+	groupWaits *prometheus.HistogramVec
+	commits    *prometheus.HistogramVec
 }
 
 // requestBuckets reach from an answer out of memory to a large download.
@@ -28,6 +33,9 @@ var requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25
 
 // statementBuckets reach from a point read to a statement that waits for a lock.
 var statementBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
+
+// engineBuckets reach from a group that is alone to a disk that does not answer.
+var engineBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 
 // NewMetrics returns metrics in a registry of their own.
 func NewMetrics(version, commit string) *Metrics {
@@ -45,13 +53,28 @@ func NewMetrics(version, commit string) *Metrics {
 		sweeps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_sweep_rounds_total", Help: "Rounds of a sweep.",
 		}, []string{"job", "outcome"}),
+		sweptAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "When a sweep last went well, or else when the server started.",
+		}, []string{"job"}),
+		sweepEvery: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "holdfast_sweep_interval_seconds", Help: "How often a sweep is to be done.",
+		}, []string{"job"}),
+		groups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "holdfast_db_group_steps", Help: "Writes that shared a commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
+		}, []string{"room"}),
+		groupWaits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "holdfast_db_group_wait_seconds", Help: "How long the first write of a group waited for its turn.", Buckets: engineBuckets,
+		}, []string{"room"}),
+		commits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "holdfast_db_commit_duration_seconds", Help: "Time to make a group of writes durable.", Buckets: engineBuckets,
+		}, []string{"room"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "holdfast_build_info", Help: "Always 1; which build this is.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit},
 	})
 	build.Set(1)
-	m.Registry.MustRegister(m.requests, m.statements, m.swept, m.sweeps, build,
+	m.Registry.MustRegister(m.requests, m.statements, m.swept, m.sweeps, m.sweptAt, m.sweepEvery, m.groups, m.groupWaits, m.commits, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -70,22 +93,80 @@ func (m *Metrics) Database(room, engine string) func(statement string, d time.Du
 	}
 }
 
-// Sweep observes a round of a sweep.
-func (m *Metrics) Sweep(job string, rows int, err error) {
-	m.swept.WithLabelValues(job).Add(float64(rows))
-	m.sweeps.WithLabelValues(job, outcome(err)).Inc()
+// Groups returns an observer of the groups in which a room's engine commits: how
+// many writes, how long the first of them waited, and how long the commit took,
+// 0 when it came to none.
+func (m *Metrics) Groups(room string) func(steps int, wait, commit time.Duration) {
+	groups, waits, commits := m.groups.WithLabelValues(room), m.groupWaits.WithLabelValues(room), m.commits.WithLabelValues(room)
+	return func(steps int, wait, commit time.Duration) {
+		groups.Observe(float64(steps))
+		waits.Observe(wait.Seconds())
+		if commit > 0 {
+			commits.Observe(commit.Seconds())
+		}
+	}
 }
 
-// Counter registers a counter of a room, with or without labels.
+// WillSweep says how often a sweep is to be done from now on.
+func (m *Metrics) WillSweep(job string, every time.Duration, now time.Time) {
+	m.sweepEvery.WithLabelValues(job).Set(every.Seconds())
+	m.sweptAt.WithLabelValues(job).Set(seconds(now))
+}
+
+// Sweep observes a round of a sweep that ended now.
+func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
+	m.swept.WithLabelValues(job).Add(float64(rows))
+	m.sweeps.WithLabelValues(job, outcome(err)).Inc()
+	if err == nil {
+		m.sweptAt.WithLabelValues(job).Set(seconds(now))
+	}
+}
+
+// seconds is a moment as Prometheus writes it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// Counter registers a counter of a room, with or without labels. What will be
+// counted is best made beforehand, at 0: Prometheus does not see a series begin
+// at 1 as an increase.
 func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.Registry.MustRegister(c)
+	if len(labels) == 0 {
+		c.WithLabelValues()
+	}
 	return c
 }
 
-// Gauge registers a gauge that is asked for its value.
-func (m *Metrics) Gauge(name, help string, value func() float64) {
-	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+// Gauge registers a gauge that is asked for its values, each with those of its
+// labels, when Prometheus asks.
+func (m *Metrics) Gauge(name, help string, read Reading, labels ...string) {
+	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue, read})
+}
+
+// Total registers a counter that somebody else keeps, and that is asked like a
+// gauge.
+func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
+	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
+}
+
+// Reading tells the values of a metric.
+type Reading func(tell func(value float64, labels ...string))
+
+// asked is a prometheus.Collector of one metric.
+type asked struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read Reading
+}
+
+// Describe implements prometheus.Collector.
+func (a *asked) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
+
+// Collect implements prometheus.Collector.
+func (a *asked) Collect(ch chan<- prometheus.Metric) {
+	a.read(func(value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(a.desc, a.kind, value, labels...)
+	})
 }
 
 // Handler serves the metrics to Prometheus.

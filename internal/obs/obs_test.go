@@ -39,9 +39,17 @@ func TestMetrics(t *testing.T) {
 	m.Request("syncstorage", "bso", "PUT", 200, time.Millisecond)
 	m.Database("syncstorage", "sqlite")("sync.put", time.Millisecond, fault.New(fault.Quota, "full"))
 	m.Database("tokenserver", "sqlite")("users.sign_in", time.Millisecond, errors.New("boom"))
-	m.Sweep("expired", 7, nil)
+	m.Groups("syncstorage")(3, time.Millisecond, 2*time.Millisecond)
+	m.Groups("syncstorage")(1, time.Millisecond, 0) // failed before its commit
+	m.WillSweep("expired", time.Hour, time.Unix(1000, 0))
+	m.Sweep("expired", 7, nil, time.Unix(2000, 500e6))
+	m.Sweep("expired", 0, errors.New("boom"), time.Unix(3000, 0))
 	m.Counter("holdfast_test_total", "A test.", "kind").WithLabelValues("x").Inc()
-	m.Gauge("holdfast_test_load", "A test.", func() float64 { return 0.5 })
+	m.Gauge("holdfast_test_load", "A test.", func(tell func(float64, ...string)) { tell(0.5) })
+	m.Total("holdfast_test_seen_total", "A test.", func(tell func(float64, ...string)) {
+		tell(2, "a")
+		tell(3, "b")
+	}, "by")
 
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -52,8 +60,16 @@ func TestMetrics(t *testing.T) {
 		`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="internal",room="tokenserver",statement="users.sign_in"} 1`,
 		`holdfast_sweep_rows_total{job="expired"} 7`,
 		`holdfast_sweep_rounds_total{job="expired",outcome="ok"} 1`,
+		`holdfast_sweep_rounds_total{job="expired",outcome="internal"} 1`,
+		`holdfast_sweep_last_success_timestamp_seconds{job="expired"} 2000.5`,
+		`holdfast_sweep_interval_seconds{job="expired"} 3600`,
+		`holdfast_db_group_steps_sum{room="syncstorage"} 4`,
+		`holdfast_db_group_wait_seconds_count{room="syncstorage"} 2`,
+		`holdfast_db_commit_duration_seconds_count{room="syncstorage"} 1`,
 		`holdfast_test_total{kind="x"} 1`,
 		`holdfast_test_load 0.5`,
+		`# TYPE holdfast_test_seen_total counter`,
+		`holdfast_test_seen_total{by="b"} 3`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(w.Body.String(), line) {
@@ -143,6 +159,13 @@ func BenchmarkObserve(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			statement("sync.put", time.Millisecond, nil)
+		}
+	})
+	group := m.Groups("syncstorage")
+	b.Run("group", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			group(3, time.Millisecond, time.Millisecond)
 		}
 	})
 }

@@ -16,6 +16,7 @@ type Gate struct {
 	places  chan struct{}
 	wait    time.Duration
 	waiting atomic.Int64
+	shed    atomic.Int64
 }
 
 // NewGate returns a gate that lets limit requests in at once. As many again may
@@ -37,6 +38,7 @@ func (g *Gate) enter(ctx context.Context) error {
 	}
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > int64(cap(g.places)) {
+		g.shed.Add(1)
 		return errShed
 	}
 	timer := time.NewTimer(g.wait)
@@ -45,6 +47,7 @@ func (g *Gate) enter(ctx context.Context) error {
 	case g.places <- struct{}{}:
 		return nil
 	case <-timer.C:
+		g.shed.Add(1)
 		return errShed
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -53,10 +56,25 @@ func (g *Gate) enter(ctx context.Context) error {
 
 func (g *Gate) leave() { <-g.places }
 
+// Crowd is how many requests are at a gate.
+type Crowd struct {
+	Places  int   // as many are worked on at once
+	Inside  int   // worked on now
+	Waiting int   // for a place
+	Shed    int64 // turned away so far
+}
+
+// Crowd counts the requests at the gate.
+func (g *Gate) Crowd() Crowd {
+	waiting := min(int(g.waiting.Load()), cap(g.places)) // one more is about to be turned away
+	return Crowd{Places: cap(g.places), Inside: len(g.places), Waiting: waiting, Shed: g.shed.Load()}
+}
+
 // Load is the share of the places that is taken, and over 1 the share of those
 // that may wait: 0 idle, 1 full, 2 turning requests away.
 func (g *Gate) Load() float64 {
-	return float64(int64(len(g.places))+min(g.waiting.Load(), int64(cap(g.places)))) / float64(cap(g.places))
+	c := g.Crowd()
+	return float64(c.Inside+c.Waiting) / float64(c.Places)
 }
 
 // How long clients are asked to stay away.

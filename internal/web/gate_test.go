@@ -86,6 +86,9 @@ func TestGateShedsLoad(t *testing.T) {
 		c.expect(t, 0, 0)
 		c.send(3) // more than may wait
 		c.expect(t, 0, 3)
+		if got, want := c.gate.Crowd(), (web.Crowd{Places: 4, Inside: 4, Waiting: 4, Shed: 3}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 		c.expectLoad(t, 2, 10*time.Minute)
 
 		c.release <- struct{}{}
@@ -98,6 +101,9 @@ func TestGateShedsLoad(t *testing.T) {
 		close(c.release)
 		c.expect(t, 5, 6)
 		c.expectLoad(t, 0, 0)
+		if got, want := c.gate.Crowd(), (web.Crowd{Places: 4, Shed: 6}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 		for _, seconds := range c.retry {
 			if seconds < 10 || seconds >= 20 {
 				t.Errorf("Retry-After: %d", seconds)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,6 +132,54 @@ func TestStepsOfAGroupAreIndependent(t *testing.T) {
 	}
 }
 
+// What a group is made of is observed when its callers go on, also when the
+// engine refused it.
+func TestGroupsAreObserved(t *testing.T) {
+	t.Parallel()
+	var groups []sqlitedb.Group // the writer's until a write has returned
+	var fail atomic.Bool
+	db := open(t, sqlitedb.Options{
+		ObserveGroup: func(g sqlitedb.Group) { groups = append(groups, g) },
+		Fault: func(point string) error {
+			if point == "begin" && fail.Load() {
+				return fault.New(fault.Unavailable, "no group today")
+			}
+			return nil
+		},
+	})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	if len(groups) != 1 || groups[0].Steps != 1 || groups[0].Commit <= 0 {
+		t.Errorf("a write alone: %+v", groups)
+	}
+	release := hold(t, db)
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() { must(t, write(db, `INSERT INTO t VALUES (NULL)`)) })
+	}
+	for db.Queued() < 5 {
+		runtime.Gosched() // until all wait behind the step that holds the writer
+	}
+	release()
+	wg.Wait()
+	if steps := groups[1].Steps; len(groups) > 3 || steps < 1 {
+		t.Errorf("six writes of which five waited together: %+v", groups[1:])
+	}
+	total := 0
+	for _, g := range groups {
+		total += g.Steps
+	}
+	if last := groups[len(groups)-1]; total != 7 || last.Commit <= 0 || last.Wait < 0 {
+		t.Errorf("%d steps in %+v", total, groups)
+	}
+	fail.Store(true)
+	if err := write(db, `INSERT INTO t VALUES (NULL)`); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a group that cannot begin: %v", err)
+	}
+	if last := groups[len(groups)-1]; last.Steps != 1 || last.Commit != 0 {
+		t.Errorf("a group that cannot begin: %+v", last)
+	}
+}
+
 func TestFailedCommitFailsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	var fail atomic.Bool
@@ -223,6 +272,9 @@ func TestReadersAreBounded(t *testing.T) {
 	defer cancel()
 	if _, _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a third reader of two: %v", err)
+	}
+	if n, total := db.Waits(); n != 1 || total < time.Millisecond {
+		t.Errorf("%d waits of %v in sum", n, total)
 	}
 	release1()
 	_, release3, err := db.Snapshot(t.Context())
