@@ -31,9 +31,9 @@ type Options struct {
 	MaxLifetime, MaxIdle time.Duration
 
 	// StatementTimeout bounds a statement outside Tx, waiting for locks
-	// included, and a whole Tx; 0 means 30 s. The server is told to stop. It
-	// is kept here and not in a setting of the session, which a pooler would
-	// not carry over.
+	// included, a whole Tx, and the wait for each row of a stream; 0 means
+	// 30 s. The server is told to stop. It is kept here and not in a setting of
+	// the session, which a pooler would not carry over.
 	StatementTimeout time.Duration
 
 	// ApplicationName shows in pg_stat_activity, unless the URL has one.
@@ -83,6 +83,9 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	// An idle connection is looked at before it is used; one whose server is
 	// gone without a word must not cost a caller all its patience.
 	conf.PingTimeout = 5 * time.Second
+	conf.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
+		return p.IdleDuration > time.Second || spoken(p.Conn.PgConn().Conn())
+	}
 	if conf.ConnConfig.ConnectTimeout <= 0 {
 		conf.ConnConfig.ConnectTimeout = opts.ConnectTimeout
 	}
@@ -112,10 +115,11 @@ func (db *DB) Connections() (active, idle, most int) {
 }
 
 // Waits is how many callers have waited for a connection so far, until one was
-// free or made, and how long in sum. Those that gave up are not among them.
+// free or made or they gave up, and how long in sum; what those waited that
+// gave up is not in it.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
-	return s.EmptyAcquireCount(), s.EmptyAcquireWaitTime()
+	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
 }
 
 // run hands fn a connection, once more when the server asks to try again, and

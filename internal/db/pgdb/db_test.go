@@ -171,8 +171,12 @@ func TestPoolWaitIsBounded(t *testing.T) {
 	if active, idle, most := db.Connections(); active != 1 || idle != 0 || most != 1 {
 		t.Errorf("%d active, %d idle of %d", active, idle, most)
 	}
+	before, _ := db.Waits()
 	_, err = db.Exec(t.Context(), selectOne)
 	wantCode(t, err, fault.Unavailable)
+	if n, _ := db.Waits(); n != before+1 {
+		t.Errorf("%d waits after one more than %d", n, before)
+	}
 	for rows.Next() { // at its end the connection is free at once
 	}
 	rows.Close()
@@ -205,6 +209,32 @@ func TestStream(t *testing.T) {
 		if _, err := db.Exec(t.Context(), selectOne); err != nil {
 			t.Errorf("after %d rows: %v", stopAt, err)
 		}
+	}
+}
+
+// TestStreamGoesSilent has a server that stops in the middle of an answer.
+func TestStreamGoesSilent(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	db := open(t, pgdb.Options{URL: url, MaxConns: 1, StatementTimeout: 100 * time.Millisecond})
+	// Rows that fill the buffers of the connection, and then one that is late.
+	late := pgdb.Statement{Name: "late", SQL: `
+		SELECT repeat('x', 1000), CASE WHEN n = 5000 THEN pg_sleep(60) END FROM generate_series(1, 5000) n`}
+	rows, err := db.Stream(t.Context(), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for rows.Next() {
+		n++
+	}
+	wantCode(t, rows.Err(), fault.Unavailable)
+	if n == 0 || n == 5000 {
+		t.Errorf("%d rows", n)
+	}
+	rows.Close()
+	if _, err := db.Exec(t.Context(), selectOne); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 
@@ -303,20 +333,31 @@ func TestServerGoesAndComes(t *testing.T) {
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, pgdb.Options{URL: server.URL(), ConnectTimeout: time.Second})
-	for _, end := range []func() error{server.Stop, server.Kill} {
+	const conns = 4
+	db := open(t, pgdb.Options{URL: server.URL(), MaxConns: conns, ConnectTimeout: 5 * time.Second})
+	for _, end := range []func() error{server.Stop, server.Kill, server.Stop} {
 		_, err := db.Exec(t.Context(), selectOne)
 		wantCode(t, err, fault.Unavailable)
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// A connection of before is found dead at its next use, if not by the
-		// look that the pool takes at those that were idle for a while.
-		if _, err := db.Exec(t.Context(), selectOne); err != nil {
-			wantCode(t, err, fault.Unavailable)
+		// No connection of before is handed out.
+		for range conns {
 			if _, err := db.Exec(t.Context(), selectOne); err != nil {
 				t.Errorf("the server is back: %v", err)
 			}
+		}
+		held := make([]*pgdb.Rows, conns)
+		for i := range held {
+			var err error
+			if held[i], err = db.Stream(t.Context(), selectOne); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, rows := range held {
+			for rows.Next() { // at its end the connection is free at once
+			}
+			rows.Close()
 		}
 		if err := end(); err != nil {
 			t.Fatal(err)

@@ -13,17 +13,20 @@ import (
 // Rows is the answer of a statement that is read row by row. It holds a
 // connection until Close.
 type Rows struct {
-	rows   pgx.Rows
-	conn   *pgxpool.Conn
-	cancel context.CancelFunc
-	ahead  bool // the first row has been asked for and not been handed out
-	ended  bool
-	closed bool
+	rows     pgx.Rows
+	conn     *pgxpool.Conn
+	cancel   context.CancelFunc
+	patience *time.Timer // cancels when it runs out, while the server is waited for
+	timeout  time.Duration
+	ahead    bool // the first row has been asked for and not been handed out
+	ended    bool
+	closed   bool
 }
 
 // Stream runs a statement whose answer may be larger than what should be in
-// memory. It returns when the first row is there; the statement's timeout ends
-// then, because how fast the rest is read is the reader's affair.
+// memory. It returns when the first row is there. The statement's timeout
+// bounds the wait for that and for each row after it; how fast they are read is
+// the reader's affair.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, args)
@@ -44,14 +47,14 @@ func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	timeout := time.AfterFunc(db.opts.StatementTimeout, cancel)
-	r := &Rows{conn: conn, cancel: cancel}
+	timeout := db.opts.StatementTimeout
+	r := &Rows{conn: conn, cancel: cancel, timeout: timeout, patience: time.AfterFunc(timeout, cancel)}
 	if r.rows, err = conn.Query(ctx, s.SQL, args...); err == nil {
 		r.ahead = r.rows.Next()
 		err = r.rows.Err()
 	}
 	r.ended = !r.ahead
-	inTime := timeout.Stop()
+	inTime := r.patience.Stop()
 	if err == nil && inTime {
 		return r, nil
 	}
@@ -68,7 +71,11 @@ func (r *Rows) Next() bool {
 		r.ahead = false
 		return true
 	}
-	r.ended = r.ended || !r.rows.Next()
+	if !r.ended {
+		r.patience.Reset(r.timeout)
+		r.ended = !r.rows.Next()
+		r.patience.Stop()
+	}
 	return !r.ended
 }
 
