@@ -41,9 +41,8 @@ type Options struct {
 	Quiet   bool   // only warnings and errors are logged
 	Create  bool   // the data folder, files and secrets are made when missing
 	Migrate bool   // Serve migrates database servers too
+	Leave   bool   // tables and nodes stay as they are
 	Notify  string // socket of the service manager that waits for word, or ""
-
-	leave bool // tables and nodes stay as they are; for Check
 }
 
 // App is the opened rooms.
@@ -110,7 +109,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}
 	a.observe()
-	if o.leave {
+	if o.Leave {
 		return a, nil
 	}
 	return a, a.migrateEmbedded(ctx)

@@ -148,7 +148,7 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	one.Syncstorage.Enabled, one.Tokenserver.Enabled = room == syncRoom, room == tokenRoom
 	// Nobody signs anything in a check.
 	one.Server.MasterSecret, one.Server.AdminToken, one.Tokenserver.FxAMetricsHashSecret = "check", "check", "check"
-	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, leave: true})
+	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true})
 	if err != nil {
 		return Finding{Wrong, what, err.Error(), "see the message; --data says where the embedded databases are"}
 	}

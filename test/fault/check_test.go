@@ -13,9 +13,26 @@ import (
 // them know what is there.
 func (h *harness) check(u *user) {
 	h.t.Helper()
-	var stamps map[string]json.Number
+	stamps, there := h.read(u)
+	for _, w := range u.writers {
+		h.settle(w, there[w.name])
+	}
+	for _, collection := range shared() {
+		if last := u.touched[collection]; last > 0 && h.stamp(stamps[collection]) < last {
+			h.t.Errorf("%s is of %q, and a write there has the stamp %v", collection, stamps[collection], last)
+		}
+	}
+}
+
+// read is all that is there of a user: the stamps of the collections, and the
+// records by writer. What the server says of it must agree with itself.
+func (h *harness) read(u *user) (stamps map[string]json.Number, there map[string]state) {
+	h.t.Helper()
 	h.get(u, "/info/collections", &stamps)
-	there := map[string]state{} // by writer
+	there = map[string]state{}
+	for _, w := range u.writers {
+		there[w.name] = state{}
+	}
 	records, bytes, all := map[string]int64{}, map[string]int64{}, int64(0)
 	for collection, text := range stamps {
 		stamp := h.stamp(text)
@@ -24,7 +41,7 @@ func (h *harness) check(u *user) {
 		for _, r := range listed {
 			name, _, _ := strings.Cut(r.ID, "-")
 			if there[name] == nil {
-				there[name] = state{}
+				h.t.Fatalf("a record of nobody: %s/%s", collection, r.ID)
 			}
 			there[name][key{collection, r.ID}] = record{r.Payload, r.Sortindex, h.stamp(r.Modified)}
 			records[collection]++
@@ -35,19 +52,8 @@ func (h *harness) check(u *user) {
 			}
 		}
 	}
-	for _, w := range u.writers {
-		h.settle(w, there[w.name])
-		delete(there, w.name)
-	}
-	if len(there) > 0 {
-		h.t.Errorf("records of nobody: %v", there)
-	}
-	for _, collection := range shared() {
-		if last := u.touched[collection]; last > 0 && h.stamp(stamps[collection]) < last {
-			h.t.Errorf("%s is of %q, and a write there has the stamp %v", collection, stamps[collection], last)
-		}
-	}
 	h.sums(u, records, bytes, all)
+	return stamps, there
 }
 
 // settle decides what has become of the write without an answer: it is there as
@@ -84,9 +90,6 @@ func (h *harness) settle(w *writer, there state) {
 		h.t.Errorf("%s, no answer to %s; without it:%s\nwith it:%s", w.name, lost, difference(there, w.state), difference(there, after))
 	}
 	w.state = there
-	if there == nil {
-		w.state = state{}
-	}
 }
 
 // sums compares what is counted with what is listed.

@@ -23,6 +23,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,6 +77,7 @@ type harness struct {
 	users   []*user
 	writers []*writer
 	tally   tally
+	clock   atomic.Int64 // ticks when a request is sent and when it is acknowledged
 }
 
 const (

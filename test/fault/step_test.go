@@ -40,6 +40,7 @@ type step struct {
 	body         string
 	collection   string
 	known        moment // the newest stamp when it was sent
+	sent         int64  // when, by the harness's clock
 	status       int    // of an acknowledgement
 
 	puts    state // with no stamps yet

@@ -30,6 +30,15 @@ type writer struct {
 	state state
 	batch *batch
 	lost  *step // whose answer did not come
+	trail []version
+}
+
+// version is the state of a writer after a write of this round; the first is
+// what it began with.
+type version struct {
+	state       state
+	stamp       moment
+	sent, acked int64 // by the harness's clock
 }
 
 // batch is one that is open at the server.
@@ -77,9 +86,10 @@ func closed(c <-chan struct{}) bool {
 
 // run writes until the fault.
 func (w *writer) run(h *harness, l *load) {
+	w.trail = []version{{state: w.state}}
 	for !closed(l.over) {
 		step, sent := w.next()
-		step.known = w.user.known()
+		step.known, step.sent = w.user.known(), h.clock.Add(1)
 		a, err := w.user.send(h, step.method, step.path, step.body)
 		if err != nil || a.Status >= http.StatusInternalServerError {
 			if !closed(l.struck) {
@@ -89,7 +99,7 @@ func (w *writer) run(h *harness, l *load) {
 			w.lost = step
 			return
 		}
-		if err := w.took(step, a, sent); err != nil {
+		if err := w.took(h, step, a, sent); err != nil {
 			h.t.Error(err)
 			l.end()
 			return
@@ -99,7 +109,7 @@ func (w *writer) run(h *harness, l *load) {
 }
 
 // took records an acknowledgement.
-func (w *writer) took(s *step, a binary.Answer, sent int) error {
+func (w *writer) took(h *harness, s *step, a binary.Answer, sent int) error {
 	ack, err := s.read(a, sent)
 	if err != nil {
 		return err
@@ -115,6 +125,7 @@ func (w *writer) took(s *step, a binary.Answer, sent int) error {
 		w.batch = nil
 	}
 	w.state = s.applied(w.state, ack.stamp)
+	w.trail = append(w.trail, version{w.state, ack.stamp, s.sent, h.clock.Add(1)})
 	return w.user.stamped(s, ack.stamp)
 }
 

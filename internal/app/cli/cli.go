@@ -129,19 +129,20 @@ func (c *command) load() (*app.Config, error) {
 	return cfg, err
 }
 
-// open opens the rooms for a verb that works beside a server.
-func (c *command) open(ctx context.Context) (*app.App, error) {
+// open opens the rooms for a verb that works beside a server; with leave the
+// tables of embedded databases stay as they are.
+func (c *command) open(ctx context.Context, leave bool) (*app.App, error) {
 	cfg, err := c.load()
 	if err != nil {
 		return nil, err
 	}
-	return app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true})
+	return app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave})
 }
 
 // with runs fn on the opened rooms.
 func (c *command) with(fn func(ctx context.Context, a *app.App, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		a, err := c.open(cmd.Context())
+		a, err := c.open(cmd.Context(), false)
 		if err != nil {
 			return err
 		}

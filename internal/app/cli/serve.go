@@ -56,7 +56,7 @@ func (c *command) migrate() *cobra.Command {
 				return err
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
-				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true,
+				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
 			})
 			if err != nil {
 				return err
@@ -128,18 +128,23 @@ func (c *command) backup() *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Copy the embedded databases and the secrets file while the server runs",
 		Long: "Copy the embedded databases, each consistent in itself, and the secrets file into a new\n" +
-			"folder, while the server runs. To restore, stop the server and put the files into its data\n" +
-			"folder, without the .db-wal and .db-shm files that are there. Databases on servers are not\n" +
-			"copied: use the server's own tools.",
+			"folder, while the server runs. The folder is called DIR.partial-… until all is in it. To\n" +
+			"restore, stop the server, move its data folder away and put a copy of the backup in its\n" +
+			"place. Databases on servers are not copied: use the server's own tools.",
 		Example: "  holdfast backup /var/backups/holdfast-$(date +%F)",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.with(func(ctx context.Context, a *app.App, args []string) error {
-			files, err := a.Backup(ctx, args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A backup is also made before an upgrade, by the new binary.
+			a, err := c.open(cmd.Context(), true)
+			if err != nil {
+				return err
+			}
+			files, err := a.Backup(cmd.Context(), args[0])
 			for _, f := range files {
 				fmt.Fprintln(c.env.Stdout, f)
 			}
-			return err
-		}),
+			return errors.Join(err, a.Close())
+		},
 	}
 }
 

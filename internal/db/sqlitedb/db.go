@@ -1,6 +1,7 @@
 package sqlitedb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,8 +128,10 @@ func (db *DB) Backup(ctx context.Context, path string) error {
 		return err
 	}
 	defer release()
+	conn.SetInterrupt(ctx.Done())
+	defer conn.SetInterrupt(nil)
 	err = sqlitex.ExecuteTransient(conn, `VACUUM INTO ?`, &sqlitex.ExecOptions{Args: []any{path}})
-	if err != nil {
+	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return classify(fmt.Errorf("backup: %w", err))
 	}
 	f, err := os.Open(path)

@@ -65,3 +65,10 @@ const (
 	sqlClearRefused = `DELETE FROM refused_sign_ins WHERE fxa_uid = ?`
 	sqlRefused      = `SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT ?`
 )
+
+// The last uid that was given out, which has no row before the first.
+const (
+	sqlFirstUID = `INSERT INTO sqlite_sequence (name, seq) SELECT 'users', 0
+		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`
+	sqlLeap = `UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name = 'users'`
+)

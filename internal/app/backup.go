@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"holdfast/internal/db/sqlitedb"
+	tokensqlite "holdfast/internal/tokenserver/sqlite"
+)
+
+// Backup copies the embedded databases and the secrets file into a folder, and
+// returns the files. The folder gets its name when all is in it and on the
+// disk, so what has the name is whole; before, it is called DIR.partial-… and
+// goes when the backup fails.
+func (a *App) Backup(ctx context.Context, dir string) (files []string, err error) {
+	dir = filepath.Clean(dir)
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("the folder of a backup must be new: %s is there", dir), err)
+	}
+	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".partial-*")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the folder of a backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			files, err = nil, errors.Join(fmt.Errorf("there is no backup: %w", err), os.RemoveAll(partial))
+		}
+	}()
+	names, err := a.copyTo(ctx, partial)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(syncDir(partial), os.Rename(partial, dir), syncDir(filepath.Dir(dir))); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		files = append(files, filepath.Join(dir, name))
+	}
+	return files, nil
+}
+
+// copyTo copies what a backup consists of and returns the names. The accounts
+// come after what they store: so every storage user that has records is among
+// the accounts of the backup, and its number is given to nobody else.
+func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error) {
+	for _, d := range a.databases {
+		if d.backup == nil {
+			a.log.Warn("not copied: use the database server's own tools", "room", d.room, "database", d.where)
+			continue
+		}
+		name := d.room + ".db"
+		if err := d.backup(ctx, filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.room, err)
+		}
+		if d.room == tokenRoom {
+			if err := leap(ctx, filepath.Join(dir, name)); err != nil {
+				return nil, err
+			}
+		}
+		names = append(names, name)
+	}
+	text, err := os.ReadFile(filepath.Join(a.data, SecretsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(names, SecretsFile), writeFile(filepath.Join(dir, SecretsFile), text)
+}
+
+// leap keeps a copy of the accounts from giving out the uids that the original
+// gives out after it.
+func leap(ctx context.Context, path string) error {
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
+	if err != nil {
+		return err
+	}
+	return errors.Join(tokensqlite.Leap(ctx, db), db.Close())
+}
+
+func writeFile(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
