@@ -58,7 +58,13 @@ func PostgresDatabase(t testing.TB) string {
 // for tests of what happens when the server goes away.
 func DurablePostgres(t testing.TB) *PostgresServer {
 	t.Helper()
-	server, err := StartPostgres(PostgresOptions{Durable: true})
+	return OwnPostgres(t, PostgresOptions{Durable: true})
+}
+
+// OwnPostgres starts a server of the test's own.
+func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
+	t.Helper()
+	server, err := StartPostgres(opts)
 	if errors.Is(err, ErrNotInstalled) {
 		absent(t, EnginePostgres, "install PostgreSQL 15 or newer")
 	}

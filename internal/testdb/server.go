@@ -32,6 +32,12 @@ type PostgresOptions struct {
 	// service does. Suites do without: nothing survives them, and fsync would
 	// be most of their time.
 	Durable bool
+
+	// Settings are more of the server's, such as "max_connections=20".
+	Settings []string
+
+	// Initdb are more arguments of initdb.
+	Initdb []string
 }
 
 // PostgresServer is a server that this process started. It listens on a Unix
@@ -100,6 +106,7 @@ const watchScript = `
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then
 	kill -QUIT "$pid" 2>/dev/null
+	kill -CONT "$pid" 2>/dev/null # a test may have stopped it
 	i=0
 	while [ $i -lt 100 ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; i=$((i+1)); done
 fi
@@ -120,6 +127,7 @@ func (s *PostgresServer) startWatch() (err error) {
 // cluster whose default does that anyway.
 func (s *PostgresServer) initdb() error {
 	args := []string{"-D", filepath.Join(s.dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"}
+	args = append(args, s.opts.Initdb...)
 	run := func(locale ...string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
@@ -144,6 +152,7 @@ func (s *PostgresServer) Start() error {
 	if !s.opts.Durable {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
 	}
+	settings = append(settings, s.opts.Settings...)
 	args := []string{"-D", filepath.Join(s.dir, "data")}
 	for _, v := range settings {
 		args = append(args, "-c", v)
@@ -195,6 +204,17 @@ func (s *PostgresServer) await() error {
 		}
 	}
 }
+
+// PID is the server's first process; 0 when it does not run.
+func (s *PostgresServer) PID() int {
+	if s.server == nil {
+		return 0
+	}
+	return s.server.Process.Pid
+}
+
+// Ended is closed when the server has ended, whoever ended it.
+func (s *PostgresServer) Ended() <-chan struct{} { return s.exited }
 
 // Stop ends the server in good order; Start brings it back with its data.
 func (s *PostgresServer) Stop() error { return s.end(syscall.SIGINT) }
