@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
+	"holdfast/internal/web"
 )
 
 // Config is everything that can be configured, a section per room.
@@ -39,6 +40,9 @@ type Server struct {
 
 	MaxRequests   int           `toml:"max_requests" doc:"Most requests that are served at once; more are answered with 503."`
 	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait to be one of them."`
+	HeaderTimeout time.Duration `toml:"header_timeout" doc:"In which time the header of a request must have come."`
+	ClientGrace   time.Duration `toml:"client_grace" doc:"How long a client may keep the server waiting, in sum, while it sends a body or takes an answer; each KiB makes good for a second."`
+	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long a connection may wait for its next request. Longer than a proxy in front keeps its connections, or requests that the proxy sends at that moment are lost."`
 	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server goes on serving after it has said that it is not ready, at shutdown."`
 	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long open requests may take at shutdown."`
 }
@@ -53,12 +57,16 @@ type Log struct {
 
 // DefaultConfig is the server as it runs without a word of configuration.
 func DefaultConfig() Config {
+	limits := web.DefaultLimits()
 	return Config{
 		Server: Server{
 			Listen:        "127.0.0.1:8000",
 			AdminListen:   "127.0.0.1:8001",
 			MaxRequests:   256,
 			QueueWait:     2 * time.Second,
+			HeaderTimeout: limits.Header,
+			ClientGrace:   limits.Pace.Grace,
+			IdleTimeout:   limits.Idle,
 			ShutdownGrace: 30 * time.Second,
 		},
 		Log:         Log{Level: "info", Format: "text", Access: true},
@@ -76,7 +84,7 @@ func Aliases() []conf.Alias {
 		{Env: "SYNC_HOST", Path: "server.listen", Transform: withHost},
 		{Env: "SYNC_PORT", Path: "server.listen", Transform: withPort},
 		none("SYNC_HUMAN_LOGS", "the log's form is set in [log]"),
-		none("SYNC_ACTIX_KEEP_ALIVE", "connections are kept alive as long as clients want"),
+		none("SYNC_ACTIX_KEEP_ALIVE", "server.idle_timeout says how long connections are kept"),
 		none("SYNC_WORKER_MAX_BLOCKING_THREADS", "there are no worker threads to size"),
 		none("SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", "a setting of that server's own tests"),
 		none("SYNC_SYNCSTORAGE__STATSD_LABEL", "metrics are scraped from the admin listener"),
@@ -201,7 +209,19 @@ func (s *Server) check() (errs []error) {
 			wrong(key, "must not be negative")
 		}
 	}
+	for key, d := range map[string]time.Duration{"header_timeout": s.HeaderTimeout, "client_grace": s.ClientGrace, "idle_timeout": s.IdleTimeout} {
+		if d <= 0 {
+			wrong(key, "must be more than 0")
+		}
+	}
 	return errs
+}
+
+// limits are those of the main listener's connections.
+func (s *Server) limits() web.Limits {
+	l := web.DefaultLimits()
+	l.Header, l.Idle, l.Pace.Grace = s.HeaderTimeout, s.IdleTimeout, s.ClientGrace
+	return l
 }
 
 func (l *Log) check() (errs []error) {

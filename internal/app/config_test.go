@@ -82,7 +82,7 @@ func TestHoldfastNamesWin(t *testing.T) {
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "holdfast.toml")
-	text := "[server]\nlisten = \"nowhere\"\npublic_url = \"sync.example.org\"\n[log]\nformat = \"xml\"\n[syncstorage.limits]\nmax_post_records = 1\n[tokenserver]\nallow_new_users = true\n"
+	text := "[server]\nlisten = \"nowhere\"\npublic_url = \"sync.example.org\"\nidle_timeout = \"0s\"\n[log]\nformat = \"xml\"\n[syncstorage.limits]\nmax_post_records = 1\n[tokenserver]\nallow_new_users = true\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		all += "\n" + p.String()
 	}
 	for _, want := range []string{
-		file + ":2", "server.listen", file + ":3", "server.public_url", "log.format",
+		file + ":2", "server.listen", file + ":3", "server.public_url", "server.idle_timeout", "log.format",
 		"syncstorage.limits.max_post_records", "HOLDFAST_TOKENSERVER__NODE_CAPACITY_RELEASE_RATE",
 	} {
 		if !strings.Contains(all, want) {

@@ -21,7 +21,7 @@ import (
 func (a *App) mainHandler() http.Handler {
 	gate := web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.observeGate(gate)
-	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: web.DefaultLimits().Pace}
+	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace}
 	if !a.cfg.Log.Access {
 		opts.Log = a.quietLog()
 	}

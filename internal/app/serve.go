@@ -39,7 +39,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 			return errors.Join(err, main.Close())
 		}
 	}
-	srv := web.NewServer(a.mainHandler(), web.DefaultLimits(), a.log)
+	srv := web.NewServer(a.mainHandler(), a.cfg.Server.limits(), a.log)
 	if a.cfg.Server.TLSCert != "" {
 		cert, err := tls.LoadX509KeyPair(a.cfg.Server.TLSCert, a.cfg.Server.TLSKey)
 		if err != nil {
