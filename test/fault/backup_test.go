@@ -1,0 +1,172 @@
+package fault
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// A backup that is made while all write is what was there at one moment while
+// it was made. That holds also when the server dies meanwhile. When the backup
+// itself dies there is none, or a whole one, and the next succeeds.
+func TestBackupOnSQLite(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, testdb.SQLite(t))
+	h.server = h.serve()
+	folder := t.TempDir()
+	length := time.Second // of a backup
+	h.rounds(20, func(round int) fault {
+		choose := rand.New(rand.NewPCG(h.seed, uint64(round)<<8|0xfe))
+		b := &backup{harness: h, dir: filepath.Join(folder, fmt.Sprint(round))}
+		b.moment = time.Duration(choose.Int64N(int64(length)))
+		switch round % 4 {
+		case 1:
+			return fault{b.makeAndKill, b.restore}
+		case 3:
+			return fault{b.makeWhileServerDies, func() {
+				b.restore()
+				h.server = h.serve()
+			}}
+		}
+		return fault{func() {
+			start := time.Now()
+			b.make()
+			length = min(length, time.Since(start))
+		}, func() {
+			b.nobodyNoticed()
+			b.restore()
+		}}
+	})
+}
+
+// backup is one that is made of the harness's server.
+type backup struct {
+	*harness
+	dir          string
+	moment       time.Duration // when something dies, after the beginning
+	begun, ended int64         // by the harness's clock
+}
+
+// make runs the command.
+func (b *backup) make() {
+	b.t.Helper()
+	b.begun = b.clock.Add(1)
+	r := binary.Run(b.t, b.server.Env, "backup", b.dir)
+	b.ended = b.clock.Add(1)
+	if r.Status != 0 || r.Stderr != "" {
+		b.t.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// makeWhileServerDies ends the server at a moment of the backup.
+func (b *backup) makeWhileServerDies() {
+	var making sync.WaitGroup
+	making.Go(b.make)
+	pause(nil, b.moment)
+	b.server.Kill()
+	making.Wait()
+}
+
+// makeAndKill ends the backup at a moment of it, and makes another unless the
+// first is whole.
+func (b *backup) makeAndKill() {
+	b.t.Helper()
+	b.begun = b.clock.Add(1)
+	cmd := exec.Command(binary.Path(), "backup", b.dir)
+	cmd.Env = b.server.Env
+	must(b.t, cmd.Start())
+	pause(nil, b.moment)
+	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Wait()
+	b.ended = b.clock.Add(1)
+	found, err := filepath.Glob(b.dir + "*")
+	must(b.t, err)
+	for _, path := range found {
+		if path != b.dir && !strings.HasPrefix(path, b.dir+".partial-") {
+			b.t.Errorf("a backup that died left %s", path)
+		}
+	}
+	if !slices.Contains(found, b.dir) {
+		b.make()
+	}
+}
+
+// nobodyNoticed fails if a request went without an answer.
+func (b *backup) nobodyNoticed() {
+	b.t.Helper()
+	for _, w := range b.writers {
+		if w.lost != nil {
+			b.t.Errorf("during a backup there was no answer to %s", w.lost)
+		}
+	}
+}
+
+// restore serves a copy of the backup, made as an operator does, and holds what
+// is there against what the writers know.
+func (b *backup) restore() {
+	b.t.Helper()
+	data := filepath.Join(b.t.TempDir(), "restored")
+	if out, err := exec.Command("cp", "-a", b.dir, data).CombinedOutput(); err != nil {
+		b.t.Fatalf("cp: %v\n%s", err, out)
+	}
+	b.serveAs(binary.Start(b.t, data, b.vars...), b.begun, b.ended)
+}
+
+// serveAs checks what another server has, which is what was there at one
+// moment of a span of the clock. It ends that server.
+func (h *harness) serveAs(other *binary.Server, begun, ended int64) {
+	h.t.Helper()
+	live := h.server
+	h.server = other
+	for _, u := range h.users {
+		h.checkMoment(u, begun, ended)
+	}
+	other.Kill()
+	h.server = live
+}
+
+// checkMoment looks for a stamp at which the user had just what is there. With
+// it every write acknowledged before the span is there, none that was sent
+// after it is, and every other is there or not as a whole and in order.
+func (h *harness) checkMoment(u *user, begun, ended int64) {
+	h.t.Helper()
+	_, there := h.read(u)
+	cuts := []moment{0}
+	for _, w := range u.writers {
+		for _, v := range w.trail {
+			cuts = append(cuts, v.stamp)
+		}
+	}
+	slices.Sort(cuts)
+	for _, cut := range slices.Compact(cuts) {
+		if !slices.ContainsFunc(u.writers, func(w *writer) bool { return !w.was(there[w.name], cut, begun, ended) }) {
+			return
+		}
+	}
+	for _, w := range u.writers {
+		h.t.Errorf("%s was never so, in the order of stamps; at the end it differed by%s", w.name, difference(there[w.name], w.state))
+	}
+}
+
+// was reports whether the writer's state was this when the user's newest stamp
+// was that, and whether that can have been in the span.
+func (w *writer) was(there state, newest moment, begun, ended int64) bool {
+	after, _ := slices.BinarySearchFunc(w.trail, newest+1, func(v version, m moment) int { return cmp.Compare(v.stamp, m) })
+	at, final := w.trail[after-1], after == len(w.trail)
+	if at.sent > ended || !final && w.trail[after].acked < begun {
+		return false
+	}
+	return maps.Equal(there, at.state) ||
+		final && w.lost != nil && w.lost.sent < ended && maps.Equal(there, w.lost.applied(at.state, w.lost.stampIn(there)))
+}
