@@ -13,7 +13,8 @@ import (
 )
 
 // Metrics is what the server counts of itself. Labels are of small fixed sets;
-// no user, path or id is among them.
+// no user, path or id is among them, and none is called job or instance, which
+// are Prometheus's own.
 type Metrics struct {
 	Registry *prometheus.Registry
 
@@ -49,16 +50,16 @@ func NewMetrics(version, commit string) *Metrics {
 		}, []string{"room", "engine", "statement", "outcome"}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_sweep_rows_total", Help: "Rows that a sweep removed.",
-		}, []string{"job"}),
+		}, []string{"sweep"}),
 		sweeps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_sweep_rounds_total", Help: "Rounds of a sweep.",
-		}, []string{"job", "outcome"}),
+		}, []string{"sweep", "outcome"}),
 		sweptAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "When a sweep last went well, or else when the server started.",
-		}, []string{"job"}),
+		}, []string{"sweep"}),
 		sweepEvery: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "holdfast_sweep_interval_seconds", Help: "How often a sweep is to be done.",
-		}, []string{"job"}),
+		}, []string{"sweep"}),
 		groups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "holdfast_db_group_steps", Help: "Writes that shared a commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
 		}, []string{"room"}),
