@@ -32,18 +32,18 @@ func TestBackupOnSQLite(t *testing.T) {
 		b.moment = time.Duration(choose.Int64N(int64(length)))
 		switch round % 4 {
 		case 1:
-			return fault{b.makeAndKill, b.restore}
+			return fault{strike: b.makeAndKill, recover: b.restore}
 		case 3:
-			return fault{b.makeWhileServerDies, func() {
+			return fault{strike: b.makeWhileServerDies, recover: func() {
 				b.restore()
 				h.server = h.serve()
-			}}
+			}, deadly: true}
 		}
-		return fault{func() {
+		return fault{strike: func() {
 			start := time.Now()
 			b.make()
 			length = min(length, time.Since(start))
-		}, func() {
+		}, recover: func() {
 			b.nobodyNoticed()
 			b.restore()
 		}}

@@ -41,7 +41,7 @@ func TestKillOnSQLite(t *testing.T) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	h.rounds(20, func(int) fault {
-		return fault{h.server.Kill, func() { h.server = h.serve() }}
+		return fault{strike: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
 	})
 }
 
@@ -52,19 +52,24 @@ func TestKillOnPostgres(t *testing.T) {
 	db := testdb.DurablePostgres(t)
 	h := newHarness(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+db.URL())
 	h.server = h.serve()
-	server := fault{func() { h.server.Kill() }, func() {
+	server := fault{strike: func() { h.server.Kill() }, recover: func() {
 		abandoned(t, db.URL())
 		h.server = h.serve()
-	}}
-	database := fault{func() { must(t, db.Kill()) }, func() {
+	}, deadly: true}
+	database := fault{strike: func() { must(t, db.Kill()) }, recover: func() {
 		must(t, db.Start())
 		h.server.Await("/readyz", http.StatusOK)
 	}}
 	h.rounds(10, func(round int) fault { return []fault{server, database}[round%2] })
 }
 
-// fault is what happens to a server under load.
-type fault struct{ strike, recover func() }
+// fault is what happens to a server under load, which goes on until strike has
+// returned: a strike may also be the end of its fault. recover comes after all
+// that was under way.
+type fault struct {
+	strike, recover func()
+	deadly          bool // a server dies: from then on requests may have no answer
+}
 
 // harness is a server, those who write to it, and what they know.
 type harness struct {
@@ -74,8 +79,11 @@ type harness struct {
 	vars    []string
 	client  *http.Client
 	server  *binary.Server
+	second  *binary.Server // on the same database, for every other writer; may be nil
 	users   []*user
 	writers []*writer
+	load    *load         // of the round
+	bound   time.Duration // in which a request is answered, come what may
 	tally   tally
 	clock   atomic.Int64 // ticks when a request is sent and when it is acknowledged
 }
@@ -87,24 +95,31 @@ const (
 
 func newHarness(t *testing.T, data string, vars ...string) *harness {
 	t.Helper()
-	const secret = "of the fault harness"
 	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed is easier to pass on without a sign
 	h.data = data
 	h.vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false")
 	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: users * writersPerUser}}
+	h.bound = bound
+	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	t.Cleanup(h.client.CloseIdleConnections)
-	for uid := range users {
-		u := newUser(t, secret, int64(uid+1))
-		h.users = append(h.users, u)
-		for range writersPerUser {
-			h.writers = append(h.writers, newWriter(u, len(h.writers)))
-		}
+	for range users {
+		h.join(newUser(t, secret, int64(len(h.users)+1)), writersPerUser)
 	}
 	return h
 }
+
+// join adds a user and those who write for it.
+func (h *harness) join(u *user, writers int) {
+	h.users = append(h.users, u)
+	for range writers {
+		h.writers = append(h.writers, newWriter(u, len(h.writers)))
+	}
+}
+
+// secret is the master secret of a harness's servers.
+const secret = "of the fault harness"
 
 // serve runs a server on the harness's data.
 func (h *harness) serve() *binary.Server { return binary.Start(h.t, h.data, h.vars...) }
@@ -142,7 +157,7 @@ func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 			return
 		}
 	}
-	h.t.Logf("%d rounds: %s", n, h.tally)
+	h.t.Logf("%d rounds: %s", n, &h.tally)
 }
 
 // bound is how long anything that is waited for may take.
@@ -152,17 +167,20 @@ const bound = binary.Bound
 // strikes a moment later, so that the moment falls anywhere in a request.
 func (h *harness) round(r int, f fault) {
 	choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xff))
-	load := newLoad(20 + choose.IntN(100))
+	load := newLoad(f.deadly)
+	h.load = load
+	enough := load.after(20 + choose.IntN(100))
 	wait := time.Duration(choose.IntN(5000)) * time.Microsecond
 	var writing sync.WaitGroup
 	for i, w := range h.writers {
 		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|uint64(i)))
 		writing.Go(func() { w.run(h, load) })
 	}
-	pause(load.enough, bound)
-	if n := load.acknowledged.Load(); n < load.target && !h.t.Failed() {
-		h.t.Errorf("only %d acknowledgements in %v", n, bound)
+	for i, u := range h.users {
+		choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0x80|uint64(i)))
+		writing.Go(func() { u.read(h, load, choose) })
 	}
+	h.await(enough)
 	pause(nil, wait)
 	close(load.struck)
 	f.strike()
@@ -172,9 +190,17 @@ func (h *harness) round(r int, f fault) {
 		return
 	}
 	f.recover()
-	h.tally.acknowledged += load.acknowledged.Load()
+	h.tally.acknowledged += load.count()
 	for _, u := range h.users {
 		h.check(u)
+	}
+}
+
+// await returns when a number of acknowledgements has come.
+func (h *harness) await(enough <-chan struct{}) {
+	h.t.Helper()
+	if pause(enough, bound); !closed(enough) && !h.t.Failed() {
+		h.t.Errorf("only %d acknowledgements in %v", h.load.count(), bound)
 	}
 }
 
@@ -217,8 +243,12 @@ func must(t *testing.T, err error) {
 }
 
 // tally is what a test has seen.
-type tally struct{ acknowledged, there, absent int64 }
+type tally struct {
+	acknowledged, there, absent int64
+	reads, refused, slowest     atomic.Int64 // of reads in a round, answers 503, and the longest wait for any answer
+}
 
-func (c tally) String() string {
-	return fmt.Sprintf("%d acknowledgements checked; of the writes without an answer %d were there and %d were not", c.acknowledged, c.there, c.absent)
+func (c *tally) String() string {
+	return fmt.Sprintf("%d acknowledgements checked; of the writes without one %d were there and %d were not; %d reads; %d answers of 503; the slowest after %v",
+		c.acknowledged, c.there, c.absent, c.reads.Load(), c.refused.Load(), time.Duration(c.slowest.Load()).Round(time.Millisecond))
 }

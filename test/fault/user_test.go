@@ -55,8 +55,19 @@ func (u *user) stamped(s *step, stamp moment) error {
 	return nil
 }
 
+// wrote is the newest stamp of a shared collection that anybody has been told.
+func (u *user) wrote(collection string) moment {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.touched[collection]
+}
+
 // send makes a signed request; path begins behind the user's storage.
 func (u *user) send(h *harness, method, path, body string) (binary.Answer, error) {
-	c := binary.Credentials{ID: u.id, Key: u.key, Endpoint: h.server.URL + u.path}
+	return u.sendTo(h, h.server, method, path, body)
+}
+
+func (u *user) sendTo(h *harness, s *binary.Server, method, path, body string) (binary.Answer, error) {
+	c := binary.Credentials{ID: u.id, Key: u.key, Endpoint: s.URL + u.path}
 	return c.SendBy(h.t.Context(), h.client, method, path, body)
 }

@@ -9,8 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"time"
 
 	"holdfast/test/binary"
 )
@@ -22,6 +21,7 @@ func shared() []string { return []string{"bookmarks", "history", "addons-of-a-fa
 // so that it knows what must be there. The collections, and the row that gives
 // out the stamps, it shares with others; one collection is its own to delete.
 type writer struct {
+	n      int
 	name   string
 	user   *user
 	choose *rand.Rand
@@ -48,56 +48,30 @@ type batch struct {
 }
 
 func newWriter(u *user, n int) *writer {
-	w := &writer{name: fmt.Sprintf("w%d", n), user: u, state: state{}}
+	w := &writer{n: n, name: fmt.Sprintf("w%d", n), user: u, state: state{}}
 	u.writers = append(u.writers, w)
 	return w
 }
 
-// load is what the writers of a round and the fault know of each other.
-type load struct {
-	target       int64
-	acknowledged atomic.Int64
-	once         sync.Once
-	enough       chan struct{} // the target is reached, or never will be
-	struck       chan struct{} // from now on answers may be lost
-	over         chan struct{} // the fault has happened: write no more
-}
-
-func newLoad(target int) *load {
-	return &load{target: int64(target), enough: make(chan struct{}), struck: make(chan struct{}), over: make(chan struct{})}
-}
-
-func (l *load) acknowledge() {
-	if l.acknowledged.Add(1) == l.target {
-		l.end()
-	}
-}
-
-func (l *load) end() { l.once.Do(func() { close(l.enough) }) }
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// run writes until the fault.
+// run writes until the fault is over. Who does not know what has become of a
+// write looks at what is there until then.
 func (w *writer) run(h *harness, l *load) {
 	w.trail = []version{{state: w.state}}
 	for !closed(l.over) {
+		if w.lost != nil {
+			w.look(h, l)
+			pause(l.over, 5*time.Millisecond) // clients that are refused do not come back at once
+			continue
+		}
 		step, sent := w.next()
 		step.known, step.sent = w.user.known(), h.clock.Add(1)
-		a, err := w.user.send(h, step.method, step.path, step.body)
-		if err != nil || a.Status >= http.StatusInternalServerError {
-			if !closed(l.struck) {
-				h.t.Errorf("%s, before any fault: %d %s %v", step, a.Status, a.Body, err)
-				l.end()
-			}
+		a, answered := h.ask(l, h.of(w), w.user, step.method, step.path, step.body)
+		if !answered {
 			w.lost = step
-			return
+			if l.deadly {
+				return // perhaps with the server
+			}
+			continue
 		}
 		if err := w.took(h, step, a, sent); err != nil {
 			h.t.Error(err)

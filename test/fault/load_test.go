@@ -1,0 +1,118 @@
+package fault
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// load is what the writers of a round and the fault know of each other.
+type load struct {
+	deadly bool
+	struck chan struct{} // from now on requests may be refused, or be lost where the fault is deadly
+	over   chan struct{} // the fault has happened: write no more
+
+	mu           sync.Mutex
+	acknowledged int64
+	marks        map[int64]chan struct{} // closed when as many have come
+	ended        bool                    // something is wrong: nobody needs to wait any more
+}
+
+func newLoad(deadly bool) *load {
+	return &load{deadly: deadly, struck: make(chan struct{}), over: make(chan struct{}), marks: map[int64]chan struct{}{}}
+}
+
+// after is closed when n more acknowledgements have come, or never will.
+func (l *load) after(n int) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.acknowledged + int64(n)
+	if l.marks[at] == nil {
+		l.marks[at] = make(chan struct{})
+		if l.ended {
+			close(l.marks[at])
+		}
+	}
+	return l.marks[at]
+}
+
+func (l *load) acknowledge() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acknowledged++
+	if mark := l.marks[l.acknowledged]; mark != nil && !l.ended {
+		close(mark)
+	}
+}
+
+func (l *load) count() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acknowledged
+}
+
+func (l *load) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, mark := range l.marks {
+		if !l.ended && at > l.acknowledged {
+			close(mark)
+		}
+	}
+	l.ended = true
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// of is the server that a writer talks to.
+func (h *harness) of(w *writer) *binary.Server {
+	if h.second != nil && w.n%2 == 1 {
+		return h.second
+	}
+	return h.server
+}
+
+// ask sends a request of a round. It is answered in time, and after the fault
+// at worst by a refusal that says when to come again; answered is false then.
+// Only a server that dies may leave it without an answer, and only a listing
+// may break off in its middle.
+func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body string) (a binary.Answer, answered bool) {
+	start := time.Now()
+	a, err := u.sendTo(h, s, method, path, body)
+	took := time.Since(start)
+	for last := h.tally.slowest.Load(); int64(took) > last && !h.tally.slowest.CompareAndSwap(last, int64(took)); {
+		last = h.tally.slowest.Load()
+	}
+	wrong := ""
+	switch {
+	case took > h.bound:
+		wrong = "too slow"
+	case err == nil && a.Status < http.StatusInternalServerError:
+		return a, true
+	case !closed(l.struck):
+		wrong = "before any fault"
+	case err != nil:
+		if !l.deadly && !(method == http.MethodGet && a.Status == http.StatusOK) {
+			wrong = "without an answer"
+		}
+	case a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "":
+		wrong = "a failure that is none of the fault's"
+	}
+	if wrong != "" {
+		h.t.Errorf("%s: %s %s: %d %s %v after %v", wrong, method, path, a.Status, a.Body, err, took)
+		l.end()
+	}
+	if err == nil {
+		h.tally.refused.Add(1)
+	}
+	return a, false
+}
