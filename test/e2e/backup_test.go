@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// A backup that cannot be made says why, and leaves things as they were.
+func TestBackupRefused(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
+	dir := t.TempDir()
+	write := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, folder := range []string{"empty", "full"} {
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("file")
+	write("full/file")
+	for _, tc := range []struct{ to, want string }{
+		{"empty", "must be new"},
+		{"full", "must be new"},
+		{"full/", "must be new"},
+		{"file", "must be new"},
+		{"missing/backup", "no such file or directory"},
+		{"file/backup", "not a directory"},
+	} {
+		r := binary.Run(t, s.Env, "backup", dir+"/"+tc.to)
+		if r.Status != 1 || !strings.Contains(r.Stderr, tc.want) || r.Stdout != "" {
+			t.Errorf("to %s: status %d, want %q\n%s%s", tc.to, r.Status, tc.want, r.Stdout, r.Stderr)
+		}
+	}
+	for folder, want := range map[string]int{".": 3, "empty": 0, "full": 1} {
+		if left, err := os.ReadDir(filepath.Join(dir, folder)); err != nil || len(left) != want {
+			t.Errorf("in %s are %v, %v", folder, left, err)
+		}
+	}
+}
+
+// tmpfs is a file system of a size, which only root can mount.
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("no small file system: to mount one the test must be run as root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("no small file system: mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// A disk that is too small gets its space back, and the server goes on.
+func TestBackupToAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := tmpfs(t, "size=1m")
+	s := binary.Start(t, t.TempDir())
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"`+strings.Repeat("x", 1500_000)+`"}`)
+	r := binary.Run(t, s.Env, "backup", dir+"/backup")
+	if r.Status != 1 || !strings.Contains(r.Stderr, "the disk is full") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/y", `{"payload":"y"}`)
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if r := binary.Run(t, s.Env, "backup", dir+"/backup"); r.Status != 1 || !strings.Contains(r.Stderr, "read-only file system") {
+		t.Errorf("read-only: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+func TestBackupWithoutRights(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root may write everywhere; TestBackupToAFullDisk has a read-only file system instead")
+	}
+	s := binary.Start(t, t.TempDir())
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	r := binary.Run(t, s.Env, "backup", dir+"/backup")
+	if r.Status != 1 || !strings.Contains(r.Stderr, "permission denied") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// What is on a database server is not in the backup, and the operator is told.
+func TestBackupBesidePostgres(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
+	if r := binary.Run(t, env, "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	dir := filepath.Join(t.TempDir(), "backup")
+	r := binary.Run(t, env, "backup", dir)
+	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/secrets.toml\n" ||
+		!strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "room=syncstorage") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 2 {
+		t.Errorf("in the backup are %v, %v", found, err)
+	}
+}
+
+// A backup is made before an upgrade, maybe by the new binary: it must not be
+// what upgrades the database.
+func TestBackupDoesNotMigrate(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := binary.Start(t, data)
+	s.Kill()
+	path := filepath.Join(data, "tokenserver.db")
+	alter(t, path, `DELETE FROM schema_migrations`)
+	dir := filepath.Join(t.TempDir(), "backup")
+	s.Verb("backup", dir)
+	for _, path := range []string{path, filepath.Join(dir, "tokenserver.db")} {
+		if n := number(t, path, `SELECT count(*) FROM schema_migrations`); n != 0 {
+			t.Errorf("%s was migrated", path)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// alter does with a database file what no server does.
+func alter(t *testing.T, path, sql string) {
+	t.Helper()
+	number(t, path, sql)
+}
+
+// number runs a statement on a database file and returns the number it asks
+// for, if it does.
+func number(t *testing.T, path, sql string) (n int64) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		n = s.ColumnInt64(0)
+		return nil
+	}})
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
