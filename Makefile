@@ -17,7 +17,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = $(GO) run ./internal/testdb/cmd/testservers --
 
-.PHONY: help build run test test-deps test-firefox lint fuzz check bench soak docs clean
+.PHONY: help build run dist test test-deps test-firefox lint fuzz check bench soak docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,6 +27,15 @@ build: ## build bin/holdfast
 
 run: build ## build and serve, with the data in ./holdfast-data
 	@$(BIN) serve
+
+# What a release is made for, and where its files go.
+ARCHS      ?= amd64 arm64 armv7
+DIST       ?= dist
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+
+dist: ## make the files of a release in dist/: tarballs, Debian packages, checksums
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' LDFLAGS='$(LDFLAGS)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' \
+		packaging/dist.sh $(DIST) $(ARCHS)
 
 # SQLite is C made into Go, and under the race detector it takes twenty times as
 # long. Packages that live on it are tested without; db/sqlitedb, which shares it
@@ -43,7 +52,7 @@ test: test-deps build ## run every test on every engine, real browsers included
 
 # What the tests start that is not ours: Debian's package, and a file that shows
 # that it is there.
-DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr
+DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze
 
 test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not)
 	@missing=; \
@@ -90,5 +99,5 @@ docs: ## write docs/configuration.md from the code
 	@$(GO) run ./cmd/holdfast config reference >docs/configuration.md
 
 clean: ## remove what was built; holdfast-data stays
-	rm -rf bin
+	rm -rf bin dist
 	$(GO) clean -testcache -fuzzcache

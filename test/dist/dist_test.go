@@ -1,0 +1,187 @@
+// Package dist tests the files of a release: that they are whole and the same
+// each time, that dpkg and systemd take them, and that what is in them starts.
+package dist
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// What the files under test are made of. Other architectures take minutes to
+// compile; they are made like this one.
+const (
+	version = "v1.2.3"
+	commit  = "0123abc"
+	epoch   = 1700000000 // seconds
+)
+
+// arch is a name of this machine's architecture for each of those who read it.
+type arch struct{ dist, deb string }
+
+var arches = map[string]arch{"amd64": {"amd64", "amd64"}, "arm64": {"arm64", "arm64"}, "arm": {"armv7", "armhf"}}
+
+// scratch is a folder of all tests.
+var scratch string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "holdfast-dist-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(scratch)
+	return m.Run()
+}
+
+// native is this machine's architecture.
+func native(t *testing.T) arch {
+	t.Helper()
+	a, ok := arches[runtime.GOARCH]
+	if !ok || runtime.GOOS != "linux" {
+		t.Skipf("no release for %s on %s", runtime.GOOS, runtime.GOARCH)
+	}
+	return a
+}
+
+// need skips a test whose program is not there; where TEST_REQUIRE names its
+// package it fails.
+func need(t *testing.T, pkg string, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err == nil {
+			continue
+		}
+		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), pkg) {
+			t.Fatalf("%s is required by TEST_REQUIRE, and there is no %s", pkg, program)
+		}
+		t.Skipf("no %s: install %s", program, pkg)
+	}
+}
+
+func needRoot(t *testing.T, why string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may " + why)
+	}
+}
+
+// release is the folder with the files of a release; it is made once.
+func release(t *testing.T) string {
+	t.Helper()
+	native(t)
+	need(t, "dpkg", "dpkg-deb")
+	dir, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var released = sync.OnceValues(func() (string, error) { return makeRelease("first", "umask 022") })
+
+// makeRelease copies the source and makes a release of the copy, in a shell that
+// first does as it is told. Where it is made must not be seen in what is made.
+func makeRelease(name, first string) (string, error) {
+	source, out := filepath.Join(scratch, name, "source"), filepath.Join(scratch, name, "dist")
+	for _, part := range []string{"cmd", "docs", "internal", "packaging"} {
+		if err := os.CopyFS(filepath.Join(source, part), os.DirFS(filepath.Join("..", "..", part))); err != nil {
+			return "", err
+		}
+	}
+	for _, file := range []string{"go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", file))
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(source, file), text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	cmd := exec.Command("sh", "-c", first+`; exec packaging/dist.sh "$@"`, "sh", out, arches[runtime.GOARCH].dist)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(),
+		"VERSION="+version, "COMMIT="+commit, "LDFLAGS=-X main.version="+version+" -X main.commit="+commit,
+		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch),
+		"DPKG_DEB_COMPRESSOR_TYPE=none", // xz would take longer than all the rest
+	)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("dist.sh: %w\n%s", err, text)
+	}
+	return out, nil
+}
+
+// output runs a command that must succeed.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
+	}
+	return string(text)
+}
+
+// serve runs a server on free ports until the test ends, and returns the
+// address of its admin listener when it has said that it is ready.
+func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
+	t.Helper()
+	socket := "@" + t.TempDir()
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	// A file, because it has all that was written when the server is ready.
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended); manager.Close() }()
+	said := func() string {
+		text, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		<-ended
+		if cmd.ProcessState.ExitCode() != 0 {
+			t.Errorf("%v:\n%s", cmd.ProcessState, said())
+		}
+		log.Close()
+	})
+	if err := manager.SetReadDeadline(time.Now().Add(binary.Bound)); err != nil {
+		t.Fatal(err)
+	}
+	word := make([]byte, 64)
+	if n, err := manager.Read(word); err != nil || string(word[:n]) != "READY=1" {
+		t.Fatalf("the server said %q, %v:\n%s", word[:n], err, said())
+	}
+	where := regexp.MustCompile(`(?m)^  admin +http://(\S+)`).FindStringSubmatch(said())
+	if where == nil {
+		t.Fatalf("the server does not say where it is:\n%s", said())
+	}
+	return where[1]
+}

@@ -1,0 +1,179 @@
+package dist
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+func deb(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(release(t), "holdfast_1.2.3_"+native(t).deb+".deb")
+}
+
+func TestPackage(t *testing.T) {
+	t.Parallel()
+	file, root := deb(t), t.TempDir()
+	for field, want := range map[string]string{
+		"Package": "holdfast", "Version": "1.2.3", "Architecture": native(t).deb, "Section": "net", "Priority": "optional",
+	} {
+		if got := strings.TrimSpace(output(t, "dpkg-deb", "-f", file, field)); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+	for line := range strings.Lines(output(t, "dpkg-deb", "-c", file)) {
+		if !strings.Contains(line, " root/root ") {
+			t.Errorf("not root's: %s", line)
+		}
+	}
+	output(t, "dpkg-deb", "-R", file, root)
+	for name, mode := range map[string]os.FileMode{
+		"usr/bin/holdfast": 0o755, "etc/holdfast/holdfast.toml": 0o644, "usr/lib/systemd/system/holdfast.service": 0o644,
+		"usr/lib/sysusers.d/holdfast.conf": 0o644, "usr/share/doc/holdfast/copyright": 0o644,
+		"DEBIAN/postinst": 0o755, "DEBIAN/prerm": 0o755, "DEBIAN/postrm": 0o755, "DEBIAN/conffiles": 0o644,
+	} {
+		info, err := os.Stat(filepath.Join(root, name))
+		if err != nil {
+			t.Error(err)
+		} else if info.Mode() != mode {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+	}
+	for _, script := range []string{"postinst", "prerm", "postrm"} {
+		output(t, "sh", "-n", filepath.Join(root, "DEBIAN", script))
+	}
+}
+
+// A later commit is an upgrade of an earlier one.
+func TestPackageVersions(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg")
+	last := "0~0"
+	for _, described := range []string{"dev", "v0.9.0", "v1.2.0-rc1", "v1.2.0-rc1-3-g0123abc", "v1.2.0-rc2", "v1.2.0", "v1.2.0-4-gfedc987", "v1.2.0-11-g0123abc", "v1.2.1"} {
+		cmd := exec.Command("../../packaging/debian/version.sh")
+		cmd.Env = append(os.Environ(), "VERSION="+described, "COMMIT="+commit, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch))
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := strings.TrimSpace(string(out))
+		output(t, "dpkg", "--validate-version", next)
+		if exec.Command("dpkg", "--compare-versions", next, "gt", last).Run() != nil {
+			t.Errorf("%s is %s, which is no upgrade of %s", described, next, last)
+		}
+		last = next
+	}
+}
+
+// system is a folder that dpkg takes for a system of its own. The scripts of
+// packages run outside of it and are told of it, since it has no shell.
+type system struct {
+	t    *testing.T
+	root string
+}
+
+func newSystem(t *testing.T) *system {
+	t.Helper()
+	needRoot(t, "install packages")
+	need(t, "dpkg", "dpkg", "deb-systemd-helper")
+	need(t, "systemd", "systemd-sysusers")
+	root := t.TempDir()
+	for _, dir := range []string{"info", "updates", "triggers"} {
+		if err := os.MkdirAll(filepath.Join(root, "var/lib/dpkg", dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &system{t, root}
+	s.write("var/lib/dpkg/status", "")
+	return s
+}
+
+func (s *system) dpkg(args ...string) string {
+	s.t.Helper()
+	return output(s.t, "dpkg", append([]string{"--root=" + s.root, "--log=/dev/null", "--force-depends", "--force-script-chrootless"}, args...)...)
+}
+
+func (s *system) write(name, text string) {
+	s.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.root, name)), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.root, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// has says whether there is such a file, or a link to one.
+func (s *system) has(name string) bool {
+	_, err := os.Lstat(filepath.Join(s.root, name))
+	return err == nil
+}
+
+func (s *system) want(when string, there bool, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		if s.has(name) != there {
+			s.t.Errorf("%s: /%s is there: %v", when, name, !there)
+		}
+	}
+}
+
+// newer is the package in a later version.
+func newer(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	tree, file := filepath.Join(dir, "tree"), filepath.Join(dir, "newer.deb")
+	output(t, "dpkg-deb", "-R", deb(t), tree)
+	output(t, "sed", "-i", "s/^Version: .*/Version: 1.2.4/", filepath.Join(tree, "DEBIAN/control"))
+	output(t, "dpkg-deb", "-Znone", "--build", tree, file)
+	return file
+}
+
+// From the installation to the purge. What an operator has changed stays, and
+// so does, to the end, what people have stored.
+func TestPackageLife(t *testing.T) {
+	t.Parallel()
+	const (
+		program = "usr/bin/holdfast"
+		config  = "etc/holdfast/holdfast.toml"
+		wanted  = "etc/systemd/system/multi-user.target.wants/holdfast.service"
+		stored  = "var/lib/holdfast/syncstorage.db"
+	)
+	s := newSystem(t)
+	s.dpkg("-i", deb(t))
+	s.want("installed", true, program, config, wanted)
+	passwd, err := os.ReadFile(filepath.Join(s.root, "etc/passwd"))
+	if err != nil || !strings.Contains(string(passwd), "holdfast:x:") || !strings.Contains(string(passwd), ":/var/lib/holdfast:/usr/sbin/nologin") {
+		t.Errorf("the user of the service: %s, %v", passwd, err)
+	}
+	cmd := exec.Command(filepath.Join(s.root, program), "serve")
+	cmd.Env = binary.Environ("HOLDFAST_CONFIG="+filepath.Join(s.root, config), "HOLDFAST_DATA="+filepath.Join(s.root, "var/lib/holdfast"))
+	serve(t, cmd)
+	s.want("served", true, stored)
+
+	s.write(config, "[log]\nlevel = \"warn\"\n")
+	if err := os.Remove(filepath.Join(s.root, wanted)); err != nil { // systemctl disable
+		t.Fatal(err)
+	}
+	s.dpkg("-i", newer(t))
+	s.want("upgraded", true, program, stored)
+	s.want("disabled and upgraded", false, wanted)
+	if text, err := os.ReadFile(filepath.Join(s.root, config)); err != nil || !strings.Contains(string(text), "warn") {
+		t.Errorf("the configuration after an upgrade: %s, %v", text, err)
+	}
+
+	s.dpkg("-r", "holdfast")
+	s.want("removed", false, program, "usr/lib/systemd/system/holdfast.service")
+	s.want("removed", true, config, stored)
+
+	if out := s.dpkg("-P", "holdfast"); !strings.Contains(out, "the data stays in /var/lib/holdfast") {
+		t.Errorf("the purge does not say what it leaves:\n%s", out)
+	}
+	s.want("purged", false, "etc/holdfast", "var/lib/dpkg/info/holdfast.list")
+	s.want("purged", true, stored)
+}

@@ -1,0 +1,170 @@
+package dist
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// The same commit gives the same bytes, wherever, by whomever and whenever it
+// is made.
+func TestReproducible(t *testing.T) {
+	t.Parallel()
+	first := release(t)
+	second, err := makeRelease("second, elsewhere", "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := sums(t, first), sums(t, second); !maps.Equal(a, b) {
+		t.Errorf("made twice: %v and %v", a, b)
+	}
+}
+
+// sums reads SHA256SUMS, which must be those of all files to be published.
+func sums(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		listed[name] = sum
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "holdfast_*"))
+	if err != nil || len(files) != 2 || len(listed) != 2 {
+		t.Fatalf("files %v, %v; sums of %v", files, err, listed)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := fmt.Sprintf("%x", sha256.Sum256(content)); sum != listed[filepath.Base(file)] {
+			t.Errorf("%s has the sum %s, not %s", file, sum, listed[filepath.Base(file)])
+		}
+	}
+	return listed
+}
+
+func TestTarball(t *testing.T) {
+	t.Parallel()
+	name := "holdfast_1.2.3_linux_" + native(t).dist
+	f, err := os.Open(filepath.Join(release(t), name+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]int64{}
+	for archive := tar.NewReader(unzipped); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside, ok := strings.CutPrefix(h.Name, name+"/")
+		if !ok || h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != epoch {
+			t.Errorf("%+v", h)
+		}
+		modes[inside] = h.Mode
+	}
+	for file, mode := range map[string]int64{
+		"holdfast": 0o755, "holdfast.service": 0o644, "holdfast.sysusers": 0o644, "holdfast.toml": 0o644,
+		"LICENSE": 0o644, "README.md": 0o644, "CHANGELOG.md": 0o644, "docs/operations.md": 0o644,
+	} {
+		if modes[file] != mode {
+			t.Errorf("%s has mode %04o, want %04o (0: it is not there)", file, modes[file], mode)
+		}
+	}
+}
+
+// The binary runs where there is nothing else, and says what it is.
+func TestBinary(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(release(t), "linux_"+native(t).dist, "holdfast")
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("it is linked to what another system may not have: %v", p.Type)
+		}
+	}
+	if f.Section(".symtab") != nil || f.Section(".debug_info") != nil {
+		t.Error("it is not stripped")
+	}
+	if out := output(t, path, "version"); out != version+" ("+commit+")\n" {
+		t.Errorf("version %q", out)
+	}
+}
+
+// commented is a setting or a section of the example, which words of prose are not.
+var commented = regexp.MustCompile(`(?m)^#([a-z_]+ = |\[)`)
+
+// Every setting of the example is one, and its default a value that it takes.
+func TestExampleConfiguration(t *testing.T) {
+	t.Parallel()
+	tree := filepath.Join(release(t), "linux_"+native(t).dist)
+	example, err := os.ReadFile(filepath.Join(tree, "holdfast.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(example)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != '[' {
+			t.Errorf("not commented out: %s", line)
+		}
+	}
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("sqlite:"+filepath.Join(dir, "own.db")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A secret is set by itself or by a file that has it: once so, once so.
+	uncommented := commented.ReplaceAllString(string(example), "$1")
+	files := regexp.MustCompile(`(?m)^(\w+)_file = ""$`)
+	var secrets []string
+	for _, found := range files.FindAllStringSubmatch(uncommented, -1) {
+		if !strings.HasPrefix(found[1], "tls_") {
+			secrets = append(secrets, found[1])
+		}
+	}
+	if !slices.Contains(secrets, "master_secret") {
+		t.Fatalf("secrets %v", secrets)
+	}
+	either := strings.Join(secrets, "|")
+	byItself := regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(uncommented, "")
+	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
+	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
+	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
+		config := filepath.Join(dir, name+".toml")
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(filepath.Join(tree, "holdfast"), "serve", "--config", config, "--data", filepath.Join(dir, name))
+		cmd.Env = binary.Environ()
+		serve(t, cmd)
+	}
+}

@@ -1,0 +1,89 @@
+package dist
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// unit reads the unit as it is released.
+func unit(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(release(t), "linux_"+native(t).dist, "holdfast.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// unitSetting is the value of a key that stands once in the unit.
+func unitSetting(t *testing.T, text, key string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(text, -1)
+	if len(found) != 1 {
+		t.Fatalf("%s stands %d times in the unit", key, len(found))
+	}
+	return found[0][1]
+}
+
+// systemd knows every word of the unit, and has little to say against it.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	need(t, "systemd", "systemd-analyze")
+	text := unit(t)
+	// Nothing is installed where the unit looks for it.
+	text = strings.Replace(text, "ExecStart=holdfast ", "ExecStart="+filepath.Join(release(t), "linux_"+native(t).dist, "holdfast")+" ", 1)
+	path := filepath.Join(t.TempDir(), "holdfast.service")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := output(t, "systemd-analyze", "verify", "--man=no", path); strings.Contains(out, "holdfast") {
+		t.Errorf("verify: %s", out)
+	}
+	// In tenths; what is left is the network, which is the service, and what
+	// newer versions of systemd may ask for.
+	output(t, "systemd-analyze", "security", "--offline=yes", "--threshold=15", path)
+}
+
+// The command of the unit, with its environment, starts a server that tells
+// systemd so. It may take to stop what it takes by default.
+func TestUnitStarts(t *testing.T) {
+	t.Parallel()
+	text := unit(t)
+	tree, root := filepath.Join(release(t), "linux_"+native(t).dist), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc/holdfast"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(tree, "holdfast.toml"), filepath.Join(root, "etc/holdfast/holdfast.toml")); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(unitSetting(t, text, "ExecStart"))
+	cmd := exec.Command(filepath.Join(tree, words[0]), words[1:]...)
+	cmd.Env = binary.Environ(strings.Fields(strings.ReplaceAll(unitSetting(t, text, "Environment"), "=/", "="+root+"/"))...)
+	serve(t, cmd)
+	if _, err := os.Stat(filepath.Join(root, "var/lib/holdfast/syncstorage.db")); err != nil {
+		t.Errorf("the data is not where the unit says: %v", err)
+	}
+
+	stop, err := time.ParseDuration(unitSetting(t, text, "TimeoutStopSec") + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(tree, "holdfast.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	grace := regexp.MustCompile(`(?m)^#shutdown_grace = "(.*)"$`).FindStringSubmatch(string(config))
+	if grace == nil {
+		t.Fatal("the configuration does not say shutdown_grace")
+	}
+	if d, err := time.ParseDuration(grace[1]); err != nil || d+10*time.Second > stop {
+		t.Errorf("the server may take %s to stop, %v; systemd ends it after %v", grace[1], err, stop)
+	}
+}
