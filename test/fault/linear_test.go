@@ -69,7 +69,6 @@ type crowd struct {
 
 func runCrowd(t *testing.T, servers int, data string, vars ...string) {
 	t.Helper()
-	const secret = "of the crowd"
 	vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false")
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)

@@ -1,0 +1,127 @@
+package fault
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+)
+
+// Clients that send their header or their body byte by byte are ended in time,
+// and others do not notice them.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	const slow, limit = 100, 2 * time.Second
+	h := openHouse(t, 5, testdb.SQLite(t), "HOLDFAST_SERVER__HEADER_TIMEOUT=2s", "HOLDFAST_SERVER__CLIENT_GRACE=2s")
+	beside := h.bystand(4)
+	body := `[{"id":"slow","payload":"` + strings.Repeat("x", 100_000) + `"}]`
+	whole := string(h.text(h.users[0], http.MethodPost, "/storage/tabs", body))
+	end := strings.Index(whole, "\r\n\r\n") + 4
+	unsigned := "POST /1.5/1/storage/tabs HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
+	var clients sync.WaitGroup
+	for name, c := range map[string]struct {
+		first, drip string
+		status      string // that is answered, if there is an answer
+	}{
+		"header":        {whole[:20], whole[20:], "400"}, // by net/http, of what was half a line
+		"body":          {whole[:end], whole[end:], "408"},
+		"unsigned body": {unsigned, strings.Repeat("x", 100_000), "401"},
+	} {
+		for range slow {
+			conn := h.dial()
+			clients.Go(func() {
+				start := time.Now()
+				answer := dripping(conn, c.first, c.drip)
+				if took := time.Since(start); took > limit+patience+bound/3 {
+					t.Errorf("%s: ended after %v", name, took)
+				}
+				if answer != "" && !strings.HasPrefix(answer, "HTTP/1.1 "+c.status) {
+					t.Errorf("%s: %.60q", name, answer)
+				}
+			})
+		}
+	}
+	clients.Wait() // each is bounded
+	beside.stop()
+	if err := h.send(h.users[0], http.MethodGet, "/storage/tabs/slow", ""); err == nil {
+		t.Error("half a request was taken for a whole")
+	}
+}
+
+// dripping sends a beginning at once and the rest byte by byte, until the
+// server ends the connection or all patience is over, and returns what it has
+// answered.
+func dripping(conn net.Conn, first, rest string) string {
+	_ = conn.SetDeadline(time.Now().Add(2 * bound)) // fails only on a closed connection
+	ended := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(conn)
+		ended <- string(text)
+	}()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	_, err := io.WriteString(conn, first)
+	for i := 0; i < len(rest) && err == nil; i++ {
+		select {
+		case answer := <-ended:
+			return answer
+		case <-tick.C:
+			_, err = io.WriteString(conn, rest[i:i+1])
+		}
+	}
+	return <-ended
+}
+
+// Ten thousand connections that wait for their next request cost a bounded
+// amount of memory, leave room for others, and are closed when their time is
+// over.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	const crowd, most = 10_000, 400 << 20
+	var files syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	if files.Max < crowd+1000 { // programs in Go go up to the hard limit by themselves
+		t.Skipf("a process may open %d files, and %d connections are wanted: raise the hard limit (ulimit -Hn)", files.Max, crowd)
+	}
+	h := openHouse(t, 4, testdb.SQLite(t), "HOLDFAST_SERVER__IDLE_TIMEOUT=20s")
+	h.client.Transport.(*http.Transport).IdleConnTimeout = time.Second // the server's turn must not come first
+	before := h.resident("VmRSS")
+	conns := make([]net.Conn, crowd)
+	for i := range conns {
+		conns[i] = h.dial()
+		_, err := io.WriteString(conns[i], "GET /1.5/1/info/configuration HTTP/1.1\r\nHost: a\r\n\r\n")
+		must(t, err)
+		answer := bufio.NewReaderSize(conns[i], 1024)
+		resp, err := http.ReadResponse(answer, nil)
+		must(t, err)
+		if n, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK || n == 0 {
+			t.Fatalf("connection %d: %s, %v", i, resp.Status, err)
+		}
+	}
+	after := h.resident("VmRSS")
+	t.Logf("%d MB before, %d MB with %d idle connections: %d bytes each", before>>20, after>>20, crowd, (after-before)/crowd)
+	if after > most {
+		t.Errorf("%d MB with %d idle connections, at most %d MB are right", after>>20, crowd, most>>20)
+	}
+	beside := h.bystand(4)
+	deadline := time.Now().Add(2 * bound)
+	var closed sync.WaitGroup
+	for i, conn := range conns {
+		must(t, conn.SetReadDeadline(deadline))
+		closed.Go(func() {
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("connection %d after its time: %v", i, err)
+			}
+		})
+	}
+	closed.Wait() // reads have a deadline
+	beside.stop()
+}
