@@ -63,6 +63,12 @@ type Result struct {
 // Run runs a command to its end.
 func Run(t *testing.T, env []string, args ...string) Result {
 	t.Helper()
+	return RunOf(t, path, env, args...)
+}
+
+// RunOf is Run of another release's binary.
+func RunOf(t *testing.T, path string, env []string, args ...string) Result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)

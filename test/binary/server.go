@@ -42,6 +42,12 @@ var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+
 // others, and waits until it is alive.
 func Launch(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
+	return LaunchOf(t, path, data, vars...)
+}
+
+// LaunchOf is Launch of another release's binary.
+func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
+	t.Helper()
 	s := &Server{t: t, Data: data, Output: &Output{}, Ended: make(chan struct{})}
 	// The ports are not looked for beforehand: over thousands of starts one
 	// would be taken when it is wanted.
