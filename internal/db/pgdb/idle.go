@@ -22,11 +22,12 @@ func spoken(conn net.Conn) bool {
 	if err != nil {
 		return true
 	}
+	// Not Read, which waits for its turn: after a slow write the driver may
+	// still have a reader of its own waiting there.
 	var quiet bool
-	err = raw.Read(func(fd uintptr) bool {
+	err = raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		quiet = err == syscall.EAGAIN
-		return true
 	})
 	return err != nil || !quiet
 }
