@@ -1,0 +1,55 @@
+package pgdb
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+func TestSpoken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	pair := func() (near, far net.Conn) {
+		t.Helper()
+		near, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if far, err = l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { near.Close(); far.Close() })
+		return near, far
+	}
+	hears := func(conn net.Conn) bool { // soon
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+			if spoken(conn) {
+				return true
+			}
+		}
+		return false
+	}
+
+	quiet, _ := pair()
+	// The driver's own reader, which a slow write leaves behind, has its turn.
+	go func() { _, _ = quiet.Read(make([]byte, 1)) }()
+	if spoken(quiet) {
+		t.Error("nobody has said anything")
+	}
+	told, far := pair()
+	if _, err := far.Write([]byte("E")); err != nil || !hears(told) {
+		t.Errorf("a word was not heard: %v", err)
+	}
+	left, far := pair()
+	if err := far.Close(); err != nil || !hears(left) {
+		t.Errorf("an end was not heard: %v", err)
+	}
+	left.Close()
+	if !spoken(left) {
+		t.Error("a closed connection passes")
+	}
+}
