@@ -7,57 +7,55 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
+	"strings"
 	"time"
 )
 
-// phases are what the appends and the commits of some batches took.
-type phases struct {
-	appends, commits       []time.Duration
-	appendCPU, commitCPU   time.Duration // of the server
-	appendTime, commitTime time.Duration // in all
-}
-
-// measureBatch fills the rows of batches, which one client uploads one after
-// the other, each for a new user.
-func measureBatch(ctx context.Context, o *options, s *server, l limit, t *table) error {
-	appends := row{work: workAppend, engine: l.name(), connections: 1}
-	commits := row{work: workCommit, engine: l.name(), connections: 1, goal: goal{ratio: commitGoal}}
-	bodies := make([][]byte, 0, batchRecords/100)
-	for from := 0; from < batchRecords; from += 100 {
-		bodies = append(bodies, list(from, 100))
-	}
-	if err := s.resetPeak(); err != nil {
+// measureBatch fills the rows of batches. Each caller uploads a batch for a new
+// user; when all have, all commit. So both are measured by themselves, with as
+// many batches open as there are callers. The limit does as many rounds as the
+// server did, and both begin a phase with nothing left to be written to the
+// tables: SQLite does that in the commit that makes the log long enough, which
+// may be the same one in every round.
+func measureBatch(ctx context.Context, o *options, s *server, l limit, callers int, t *table) error {
+	appends := row{work: workAppend, engine: s.engine.name, connections: callers}
+	commits := row{work: fmt.Sprintf(workCommit, thousands(o.size.batch)), engine: s.engine.name, connections: callers, goal: goal{ratio: commitGoal}}
+	bodies := posts(o.size.batch, 500)
+	if err := resetPeak(s.pid()); err != nil {
 		return err
 	}
-	user := int64(firstUser + users)
+	user := firstUser * int64(callers+1) // nobody's yet
 	for range o.runs {
+		rounds := 0
 		var served, bare phases
-		for start := time.Now(); time.Since(start) < o.window; {
-			if err := s.batch(ctx, bodies, &served); err != nil {
+		for begun := time.Now(); time.Since(begun) < o.window; rounds++ {
+			if err := s.batches(ctx, callers, bodies, &served); err != nil {
 				return fmt.Errorf("batch, server: %w", err)
 			}
 		}
-		for start := time.Now(); time.Since(start) < o.window; user++ {
-			if err := bareBatch(ctx, l, user, &bare); err != nil {
+		for range rounds {
+			if err := bareBatches(ctx, l, callers, len(bodies), user, &bare); err != nil {
 				return fmt.Errorf("batch, limit: %w", err)
 			}
+			user += int64(callers)
 		}
-		appends.server = append(appends.server, summary(served.appends, served.appendTime, served.appendCPU))
-		commits.server = append(commits.server, summary(served.commits, served.commitTime, served.commitCPU))
-		appends.limit = append(appends.limit, float64(len(bare.appends))/bare.appendTime.Seconds())
-		commits.limit = append(commits.limit, float64(len(bare.commits))/bare.commitTime.Seconds())
+		appends.server, commits.server = append(appends.server, served.appends.sample()), append(commits.server, served.commits.sample())
+		appends.limit = append(appends.limit, bare.appends.sample().ops)
+		commits.limit = append(commits.limit, bare.commits.sample().ops)
 	}
-	peak, err := s.peak()
+	most, err := peak(s.pid())
 	if err != nil {
 		return err
 	}
-	appends.peak, commits.peak = peak, peak
+	appends.peak, commits.peak = most, most
 	t.row(&appends)
 	t.row(&commits)
-	return s.profile(ctx, o, &commits, func() error {
-		for start := time.Now(); time.Since(start) < o.window+time.Second; {
-			if err := s.batch(ctx, bodies, &phases{}); err != nil {
+	if !commits.missed() {
+		return nil
+	}
+	return s.profile(ctx, o, commits.title(), func(more more) error {
+		for i, begun := 0, time.Now(); more(i, time.Since(begun)); i++ {
+			if err := s.batches(ctx, callers, bodies, &phases{}); err != nil {
 				return err
 			}
 		}
@@ -65,77 +63,92 @@ func measureBatch(ctx context.Context, o *options, s *server, l limit, t *table)
 	})
 }
 
-// batch uploads one batch and commits it.
-func (s *server) batch(ctx context.Context, bodies [][]byte, p *phases) error {
-	u, err := s.user(ctx)
+// phases are the appends and the commits of some batches.
+type phases struct{ appends, commits phase }
+
+// batches uploads a batch for each caller and commits them.
+func (s *server) batches(ctx context.Context, callers int, bodies [][]byte, p *phases) error {
+	users, err := s.newUsers(callers)
 	if err != nil {
 		return err
 	}
-	c, err := dial(ctx, u)
+	all, hangUp, err := dialAll(ctx, users)
 	if err != nil {
 		return err
 	}
-	defer c.conn.Close()
-	begun, err := s.cpu()
+	defer hangUp()
+	open := make([]string, callers)
+	if err := s.engine.settle(ctx, file(s.data())); err != nil {
+		return err
+	}
+	appends, err := s.measured(ctx, callers, times(len(bodies)), func(ctx context.Context, c, i int) error {
+		return all[c].stage(ctx, &open[c], bodies[i])
+	})
 	if err != nil {
+		return err
+	}
+	if err := s.engine.settle(ctx, file(s.data())); err != nil {
+		return err
+	}
+	commits, err := s.measured(ctx, callers, times(1), func(ctx context.Context, c, _ int) error {
+		return all[c].commit(ctx, open[c])
+	})
+	p.appends.add(appends)
+	p.commits.add(commits)
+	return err
+}
+
+// stage appends to the open batch, or opens one.
+func (c *caller) stage(ctx context.Context, open *string, body []byte) error {
+	got, err := c.send(ctx, http.MethodPost, "/storage/"+batchCollection+"?batch="+cmp.Or(url.QueryEscape(*open), "true"), body, "")
+	if err != nil || *open != "" {
 		return err
 	}
 	var answer struct {
 		Batch string `json:"batch"`
 	}
-	path := "/storage/" + batchCollection + "?batch="
-	took, all, err := each(len(bodies), func(i int) error {
-		got, err := c.send(ctx, http.MethodPost, path+cmp.Or(url.QueryEscape(answer.Batch), "true"), bodies[i], "")
-		if err != nil || i > 0 {
-			return err
-		}
-		return json.Unmarshal(got, &answer)
+	err = json.Unmarshal(got, &answer)
+	*open = answer.Batch
+	return err
+}
+
+func (c *caller) commit(ctx context.Context, open string) error {
+	_, err := c.send(ctx, http.MethodPost, "/storage/"+batchCollection+"?batch="+url.QueryEscape(open)+"&commit=true", []byte("[]"), "")
+	return err
+}
+
+// bareBatches does on the limit what batches does on the server.
+func bareBatches(ctx context.Context, l limit, callers, appends int, user int64, p *phases) (err error) {
+	var took phase
+	if err := l.settle(ctx); err != nil {
+		return err
+	}
+	took.took, took.all, err = drive(ctx, callers, times(appends), func(ctx context.Context, c, i int) error {
+		return l.stage(ctx, user+int64(c), i)
 	})
 	if err != nil {
 		return err
 	}
-	p.appends, p.appendTime = slices.Concat(p.appends, took), p.appendTime+all
-	staged, err := s.cpu()
-	if err != nil {
+	p.appends.add(took)
+	if err := l.settle(ctx); err != nil {
 		return err
 	}
-	took, all, err = each(1, func(int) error {
-		_, err := c.send(ctx, http.MethodPost, path+url.QueryEscape(answer.Batch)+"&commit=true", []byte("[]"), "")
-		return err
+	took.took, took.all, err = drive(ctx, callers, times(1), func(ctx context.Context, c, _ int) error {
+		return l.commit(ctx, user+int64(c))
 	})
-	if err != nil {
-		return err
-	}
-	p.commits, p.commitTime = slices.Concat(p.commits, took), p.commitTime+all
-	done, err := s.cpu()
-	p.appendCPU, p.commitCPU = p.appendCPU+staged-begun, p.commitCPU+done-staged
+	p.commits.add(took)
 	return err
 }
 
-// bareBatch does on the limit what batch does on the server.
-func bareBatch(ctx context.Context, l limit, user int64, p *phases) error {
-	if err := l.begin(ctx, user); err != nil {
-		return err
-	}
-	took, all, err := each(batchRecords/100, func(i int) error { return l.stage(ctx, user, i*100) })
-	if err != nil {
-		return err
-	}
-	p.appends, p.appendTime = slices.Concat(p.appends, took), p.appendTime+all
-	took, all, err = each(1, func(int) error { return l.commit(ctx, user) })
-	p.commits, p.commitTime = slices.Concat(p.commits, took), p.commitTime+all
-	return err
-}
-
-// each does a step n times, one after the other.
-func each(n int, step func(i int) error) (took []time.Duration, all time.Duration, err error) {
-	for i := range n {
-		start := time.Now()
-		if err := step(i); err != nil {
-			return nil, 0, err
+// thousands is a number as the names of works write it: 10,000.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	var out strings.Builder
+	for i, digit := range text {
+		if i > 0 && (len(text)-i)%3 == 0 {
+			out.WriteByte(',')
 		}
-		d := time.Since(start)
-		took, all = append(took, d), all+d
+		out.WriteRune(digit)
 	}
-	return took, all, nil
+	return out.String()
 }

@@ -14,12 +14,15 @@ import (
 	"holdfast/internal/auth/hawk"
 )
 
-// credentials are what `holdfast sync token` prints.
+// credentials are what a tokenserver tells a client.
 type credentials struct {
-	ID       string `json:"id"`
-	Key      string `json:"key"`
-	Endpoint string `json:"api_endpoint"`
+	ID       string
+	Key      string
+	Endpoint string
 }
+
+// patience is how long a request may take: a server that hangs ends the run.
+const patience = 2 * time.Minute
 
 // caller is one user on one connection that is kept alive. It is not an
 // http.Client, because that spends more on a request than the server does, on
@@ -27,7 +30,7 @@ type credentials struct {
 type caller struct {
 	credentials
 
-	conn io.Closer
+	conn net.Conn
 	in   *bufio.Reader
 	out  *bufio.Writer
 	body bytes.Buffer
@@ -46,44 +49,70 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
 
+// dialAll dials once for each of the users.
+func dialAll(ctx context.Context, users []credentials) (all []*caller, hangUp func(), err error) {
+	hangUp = func() {
+		for _, c := range all {
+			c.conn.Close()
+		}
+	}
+	for _, u := range users {
+		c, err := dial(ctx, u)
+		if err != nil {
+			hangUp()
+			return nil, nil, err
+		}
+		all = append(all, c)
+	}
+	return all, hangUp, nil
+}
+
 // send makes a signed request and returns the answer's body, which is good
 // until the next. Anything but success is an error, and so is another number
 // of records than named.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
+	c.body.Reset()
+	err := c.exchange(ctx, method, path, body, records, &c.body)
+	return c.body.Bytes(), err
+}
+
+// exchange is send for an answer that is not to be kept.
+func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
 	var sent io.Reader = http.NoBody
 	if body != nil {
 		sent = bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, sent) //nolint:gosec // our own server's address
+	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, sent)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if err := hawk.SignHTTP(req, c.ID, c.Key, time.Now(), ""); err != nil {
-		return nil, err
+		return err
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
 	}
 	if err := req.Write(c.out); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.out.Flush(); err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
-	c.body.Reset()
-	if _, err := c.body.ReadFrom(resp.Body); err != nil {
-		return nil, err
-	}
 	if resp.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("%s %s: %s: %.200s", method, path, resp.Status, c.body.Bytes())
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status says enough
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
 	}
 	if got := resp.Header.Get("X-Weave-Records"); records != "" && got != records {
-		return nil, fmt.Errorf("%s %s: %q records, want %s", method, path, got, records)
+		return fmt.Errorf("%s %s: %q records, want %s", method, path, got, records)
 	}
-	return c.body.Bytes(), nil
+	_, err = io.Copy(to, resp.Body)
+	return err
 }

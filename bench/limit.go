@@ -8,21 +8,18 @@ import (
 
 // limit is the bare engine: what no server on top of it can exceed.
 type limit interface {
-	name() string
-
-	// databaseURL is what the server is to use; empty: a file of its own.
-	databaseURL() string
-
 	// window does a work for so long and returns operations per second. There
-	// are as many callers and connections as the server has clients.
+	// are as many callers as the server has clients.
 	window(ctx context.Context, work string, callers int, d time.Duration) (float64, error)
 
-	// begin opens a batch of a new user, which the following append to and
-	// commit.
-	begin(ctx context.Context, user int64) error
-	// stage adds 100 records, the first of them the from-th.
-	stage(ctx context.Context, user int64, from int) error
+	// stage adds the i-th 100 records to the batch of a user, or as many as it
+	// has, and opens it with the first; commit moves them to the others. A user
+	// has one batch.
+	stage(ctx context.Context, user int64, i int) error
 	commit(ctx context.Context, user int64) error
+
+	// settle is engine.settle.
+	settle(ctx context.Context) error
 
 	close() error
 }
@@ -31,14 +28,23 @@ type limit interface {
 // PostgreSQL both are in one database. Users of batches come behind the others.
 const firstUser = 1_000_001
 
-func openLimit(ctx context.Context, engine string) (limit, error) {
-	if engine == "sqlite" {
-		return openSQLite(ctx)
+// openLimit makes what server.fill makes, for the limit's users.
+func openLimit(ctx context.Context, e *engine, users, batch int) (limit, error) {
+	if e.postgres == nil {
+		return openSQLite(ctx, e, users, batch)
 	}
-	return openPostgres(ctx)
+	return openPostgres(ctx, e, users, batch)
 }
 
 func unknown(work string) error { return fmt.Errorf("no limit for %s", work) }
+
+// found is a record as a reader of the tables has it.
+type found struct {
+	id        string
+	modified  time.Time
+	sortindex *int64
+	payload   []byte
+}
 
 // infoRows are the user's own and those of three collections.
 const infoRows = 4
@@ -52,11 +58,11 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// ids are those of n records, the first of them the from-th.
-func ids(from, n int) []string {
+// ids are those of n records.
+func ids(n int) []string {
 	all := make([]string, n)
 	for i := range all {
-		all[i] = id(from + i)
+		all[i] = id(i)
 	}
 	return all
 }

@@ -1,8 +1,9 @@
 // Command bench measures the sync room as its clients meet it, and in the same
 // run the bare limit beside it: the same rows in the same engine without HTTP,
-// signatures, JSON and the rules of the room. It prints a table in Markdown.
+// signatures, JSON and the rules of the room. It prints tables in Markdown, and
+// writes them into a document between markers that name its parts.
 //
-//	make build && go run ./bench
+//	make bench
 //
 // The ratio of the two is what counts. Absolute figures are the machine's, and
 // on a shared one those of the moment; server and limit therefore take turns.
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -22,19 +24,50 @@ import (
 	"time"
 )
 
-// options are the flags.
+// options are the flags, and how much there is of what no flag is needed for.
 type options struct {
+	command     string // that measures the same
 	binary      string
+	out         string
+	parts       []string
 	window      time.Duration
 	runs        int
 	connections []int
 	engines     []string
+	rows        []int
 	profiles    string
+
+	size size
+}
+
+// size is how much work a run is made of.
+type size struct {
+	batch        int   // records of a batch
+	batches      []int // sizes of batches whose memory is measured
+	starts       int   // of the server
+	uploads      int   // batches at once in the measurement of memory
+	downloads    int   // clients that read meanwhile
+	download     int   // records of 10 kB that each of them reads
+	users        int   // among whom PUTs are spread, at most, in a table of many rows
+	ofOne        int   // records of the user who has many
+	rowsCallers  int
+	manyRecords  int // records of everybody else in that table
+	rowsPayload  int // bytes
+	batchCallers int // batches are not measured at more connections
+}
+
+var full = size{
+	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10,
+	uploads: 64, downloads: 16, download: 10_000,
+	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:])
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, &o, os.Stdout)
+	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -42,105 +75,131 @@ func main() {
 	}
 }
 
-func start(ctx context.Context, args []string) error {
-	o, err := parse(args)
+func parse(args []string) (options, error) {
+	var connections, names, engineNames, rows string
+	o := options{command: "go run ./bench", size: full}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
+	f.StringVar(&o.out, "out", "", "document whose parts are written anew; empty: none")
+	f.StringVar(&names, "parts", "load,memory,start", "what is measured, of load, memory, start, rows")
+	f.DurationVar(&o.window, "window", 5*time.Second, "how long one measurement takes")
+	f.IntVar(&o.runs, "runs", 5, "measurements of each side, of which the median counts")
+	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the part load")
+	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
+	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the part rows, growing")
+	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the server at each goal that is missed and each number of rows; empty: none")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	f.Visit(func(f *flag.Flag) {
+		if !slices.Contains([]string{"binary", "out", "profiles"}, f.Name) { // they change nothing that is measured
+			o.command += " -" + f.Name + " " + f.Value.String()
+		}
+	})
+	var err error
+	if o.connections, err = numbers("connections", connections, 1000); err != nil {
+		return o, err
+	}
+	if o.rows, err = numbers("rows", rows, 1e9); err != nil {
+		return o, err
+	}
+	if o.engines, err = choice("engines", engineNames, engines); err != nil {
+		return o, err
+	}
+	if o.parts, err = choice("parts", names, partNames()); err != nil {
+		return o, err
+	}
+	if o.runs < 1 || o.window <= 0 {
+		return o, errors.New("-runs and -window must be more than 0")
+	}
+	return o, nil
+}
+
+// numbers reads a list such as 1,16 or 1e4,1e5.
+func numbers(name, list string, most float64) (all []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || n < 1 || n > most || n != float64(int(n)) {
+			return nil, fmt.Errorf("-%s: %q is not a whole number from 1 to %.0f", name, text, most)
+		}
+		all = append(all, int(n))
+	}
+	if !slices.IsSorted(all) {
+		return nil, fmt.Errorf("-%s: they must grow", name)
+	}
+	return all, nil
+}
+
+func choice(name, list string, of []string) ([]string, error) {
+	all := strings.Split(list, ",")
+	for _, one := range all {
+		if !slices.Contains(of, one) {
+			return nil, fmt.Errorf("-%s: %q is none of %s", name, one, strings.Join(of, ", "))
+		}
+	}
+	return all, nil
+}
+
+// parts are what can be measured, in the order in which it is. Each begins with
+// an engine and a server that have done nothing yet.
+var parts = []struct {
+	name    string
+	head    func(io.Writer)
+	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
+}{
+	{"load", loadHead, measureLoad},
+	{"memory", memoryHead, measureMemory},
+	{"start", startHead, measureStart},
+	{"rows", rowsHead, measureRows},
+}
+
+func partNames() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+func run(ctx context.Context, o *options, terminal io.Writer) error {
+	on, err := machine(ctx, o)
 	if err != nil {
 		return err
 	}
-	t := &table{out: os.Stdout}
-	t.head(&o)
-	for _, name := range o.engines {
-		if err := measure(ctx, &o, name, t); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s\nWindows of %v, medians of %d.", o.command, on, o.window, o.runs)}
+	for _, p := range parts {
+		if !slices.Contains(o.parts, p.name) {
+			continue
+		}
+		err := r.part(p.name, func(out io.Writer) error {
+			p.head(out)
+			for _, name := range o.engines {
+				if err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, out) }); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func parse(args []string) (options, error) {
-	var (
-		o                    options
-		connections, engines string
-	)
-	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
-	f.DurationVar(&o.window, "window", 5*time.Second, "how long one measurement takes, in whole seconds")
-	f.IntVar(&o.runs, "runs", 5, "measurements of each side, of which the median counts")
-	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections, at most 64")
-	f.StringVar(&engines, "engines", "sqlite,postgres", "engines")
-	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the server at each goal that is missed; empty: none")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	for text := range strings.SplitSeq(connections, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > users {
-			return o, fmt.Errorf("-connections: %q is not a number from 1 to %d", text, users)
-		}
-		o.connections = append(o.connections, n)
-	}
-	o.engines = strings.Split(engines, ",")
-	for _, name := range o.engines {
-		if !slices.Contains([]string{"sqlite", "postgres"}, name) {
-			return o, fmt.Errorf("-engines: %q is neither sqlite nor postgres", name)
-		}
-	}
-	if o.runs < 1 || o.window < time.Second || o.window%time.Second != 0 {
-		return o, errors.New("-runs must be at least 1 and -window a number of whole seconds") // pgbench counts in seconds
-	}
-	return o, nil
-}
-
-// measure fills the table's rows of one engine.
-func measure(ctx context.Context, o *options, name string, t *table) (err error) {
-	l, err := openLimit(ctx, name)
+func onEngine(name string, fn func(*engine) error) error {
+	e, err := openEngine(name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	s, err := serve(ctx, o.binary, l.databaseURL())
+	defer e.close()
+	return fn(e)
+}
+
+// onServer runs fn with a server that has done nothing yet.
+func onServer(ctx context.Context, o *options, e *engine, settings []string, fn func(*server) error) error {
+	s, err := serve(ctx, o.binary, e, settings...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := s.fill(ctx); err != nil {
-		return fmt.Errorf("fill the server: %w", err)
-	}
-	for _, w := range works() {
-		for _, n := range o.connections {
-			if err := measureWork(ctx, o, s, l, &w, n, t); err != nil {
-				return fmt.Errorf("%s at %d: %w", w.name, n, err)
-			}
-		}
-	}
-	return measureBatch(ctx, o, s, l, t)
-}
-
-// measureWork fills one row.
-func measureWork(ctx context.Context, o *options, s *server, l limit, w *work, callers int, t *table) error {
-	r := row{work: w.name, engine: l.name(), connections: callers, goal: w.goals[l.name()]}
-	if err := s.resetPeak(); err != nil {
-		return err
-	}
-	for range o.runs {
-		got, err := s.window(ctx, w, callers, o.window)
-		if err != nil {
-			return fmt.Errorf("server: %w", err)
-		}
-		r.server = append(r.server, got)
-		bare, err := l.window(ctx, w.name, callers, o.window)
-		if err != nil {
-			return fmt.Errorf("limit: %w", err)
-		}
-		r.limit = append(r.limit, bare)
-	}
-	var err error
-	if r.peak, err = s.peak(); err != nil {
-		return err
-	}
-	t.row(&r)
-	return s.profile(ctx, o, &r, func() error {
-		_, err := s.window(ctx, w, callers, o.window+time.Second)
-		return err
-	})
+	return errors.Join(fn(s), s.remove())
 }

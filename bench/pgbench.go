@@ -23,7 +23,7 @@ SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload:
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench lets callers put for so long, in whole seconds.
+// pgbench lets callers put for so long, rounded up to seconds.
 func pgbench(ctx context.Context, url string, callers int, d time.Duration) (float64, error) {
 	program, err := findPgbench()
 	if err != nil {
@@ -39,8 +39,8 @@ func pgbench(ctx context.Context, url string, callers int, d time.Duration) (flo
 		return 0, err
 	}
 	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", script.Name(),
-		"-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2)), "-T", strconv.Itoa(int(d.Seconds())),
-		"-D", "payload="+payload(), "-D", "now="+now().Format("2006-01-02 15:04:05.000"), url).CombinedOutput()
+		"-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2)), "-T", strconv.Itoa(wholeSeconds(d)),
+		"-D", "payload="+payload(500), "-D", "now="+now().Format("2006-01-02 15:04:05.000"), url).CombinedOutput()
 	found := tps.FindSubmatch(out)
 	if err != nil || found == nil {
 		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"holdfast/internal/db/pgdb"
-	store "holdfast/internal/syncstorage/postgres"
-	"holdfast/internal/testdb"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // What a POST, a listing and a batch are when nothing is asked, locked or
@@ -36,78 +34,61 @@ const (
 	pgMove = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, payload, modified)
 		SELECT user_id, collection_id, batch_bso_id, sortindex, payload, $3 FROM batch_bsos
 		WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'`
-	pgUnstage = `DELETE FROM batch_bsos WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'`
+	pgUnstage = `DELETE FROM batches WHERE user_id = $1 AND collection_id = $2 AND batch_id = 'b'` // and with it its records
 	pgStamp   = `UPDATE user_collections SET modified = $3 WHERE user_id = $1 AND collection_id = $2`
 )
 
-// pgLimit is a PostgreSQL server, which commits durably and is Holdfast's too,
-// by a connection for each caller.
+// pgLimit is PostgreSQL by a pool of as many connections as the server has.
+// Both are in one database.
 type pgLimit struct {
-	server   *testdb.PostgresServer
-	conns    []*pgx.Conn
-	ids      []string
+	engine   *engine
+	pool     *pgxpool.Pool
+	ids      []string // of a batch, or of a collection where that is larger
 	payloads [][]byte // 100
+	batch    int
 }
 
-func openPostgres(ctx context.Context) (limit, error) {
-	server, err := testdb.StartPostgres(testdb.PostgresOptions{Durable: true})
+// pgConnections is the server's default.
+const pgConnections = 10
+
+func openPostgres(ctx context.Context, e *engine, users, batch int) (limit, error) {
+	conf, err := pgxpool.ParseConfig(e.postgres.URL())
 	if err != nil {
 		return nil, err
 	}
-	l := &pgLimit{server: server, ids: ids(0, batchRecords)}
-	for range 100 {
-		l.payloads = append(l.payloads, []byte(payload()))
+	conf.MaxConns = pgConnections
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		return nil, err
 	}
-	if err := l.fill(ctx); err != nil {
+	l := &pgLimit{engine: e, pool: pool, ids: ids(max(batch, listRecords)), batch: batch}
+	for range 100 {
+		l.payloads = append(l.payloads, []byte(payload(500)))
+	}
+	if err := l.fill(ctx, users); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
-func (l *pgLimit) name() string { return "postgres" }
-
-func (l *pgLimit) databaseURL() string { return l.server.URL() }
-
 func (l *pgLimit) close() error {
-	var errs []error
-	for _, c := range l.conns {
-		errs = append(errs, c.Close(context.Background())) // also after an interruption
-	}
-	l.server.Remove()
-	return errors.Join(errs...)
+	l.pool.Close()
+	return nil
 }
 
-// fill makes what server.fill makes, for the limit's users.
-func (l *pgLimit) fill(ctx context.Context) error {
-	set, err := store.Migrations()
-	if err != nil {
-		return err
-	}
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: l.server.URL()})
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if _, err := db.Migrate(ctx, set); err != nil {
-		return err
-	}
+func (l *pgLimit) settle(ctx context.Context) error { return l.engine.settle(ctx, "") }
+
+// fill needs the tables that the server has made.
+func (l *pgLimit) fill(ctx context.Context, users int) error {
 	for i := range users {
-		conn, err := pgx.Connect(ctx, l.server.URL())
-		if err != nil {
-			return err
-		}
-		l.conns = append(l.conns, conn)
 		for name, n := range map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords} {
-			coll := collectionIDs[name]
-			// The user's own row, which the server has too.
-			if _, err := conn.Exec(ctx, pgAddCollection, firstUser+i, 0, now()); err != nil {
-				return err
-			}
-			if _, err := conn.Exec(ctx, pgAddCollection, firstUser+i, coll, now()); err != nil {
-				return err
+			for _, coll := range []int64{0, collectionIDs[name]} { // the user's own row, which the server has too
+				if _, err := l.pool.Exec(ctx, pgAddCollection, firstUser+i, coll, now()); err != nil {
+					return err
+				}
 			}
 			for from := 0; from < n; from += 100 {
-				if _, err := conn.Exec(ctx, pgUpsert, firstUser+i, coll, now(), l.ids[from:from+100], l.payloads); err != nil {
+				if _, err := l.pool.Exec(ctx, pgUpsert, firstUser+i, collectionIDs[name], now(), l.ids[from:from+100], l.payloads); err != nil {
 					return err
 				}
 			}
@@ -122,40 +103,37 @@ func now() time.Time { return time.Now().UTC() }
 func (l *pgLimit) window(ctx context.Context, work string, callers int, d time.Duration) (float64, error) {
 	switch work {
 	case workPut:
-		return pgbench(ctx, l.server.URL(), callers, d)
+		return pgbench(ctx, l.engine.postgres.URL(), callers, d)
 	case workPost:
-		return rate(ctx, callers, d, l.post)
+		return rate(ctx, callers, lasting(d), l.post)
 	case workList:
-		return rate(ctx, callers, d, l.list)
+		return rate(ctx, callers, lasting(d), l.list)
 	case workInfo:
-		return rate(ctx, callers, d, l.info)
+		return rate(ctx, callers, lasting(d), l.info)
 	}
 	return 0, unknown(work)
 }
 
 func (l *pgLimit) post(ctx context.Context, caller, _ int) error {
-	_, err := l.conns[caller].Exec(ctx, pgUpsert, firstUser+caller, collectionIDs[postCollection], now(), l.ids[:postRecords], l.payloads)
+	_, err := l.pool.Exec(ctx, pgUpsert, firstUser+caller, collectionIDs[postCollection], now(), l.ids[:postRecords], l.payloads)
 	return err
 }
 
 func (l *pgLimit) list(ctx context.Context, caller, _ int) error {
-	rows, err := l.conns[caller].Query(ctx, pgList, firstUser+caller, collectionIDs[listCollection], now())
+	rows, err := l.pool.Query(ctx, pgList, firstUser+caller, collectionIDs[listCollection], now())
 	if err != nil {
 		return err
 	}
 	var (
-		id        string
-		sortindex *int64
-		modified  time.Time
-		payload   []byte
+		all []found
+		f   found
 	)
-	n := 0
-	_, err = pgx.ForEachRow(rows, []any{&id, &sortindex, &modified, &payload}, func() error { n++; return nil })
-	return checked(n, listRecords, err)
+	_, err = pgx.ForEachRow(rows, []any{&f.id, &f.sortindex, &f.modified, &f.payload}, func() error { all = append(all, f); return nil })
+	return checked(len(all), listRecords, err)
 }
 
 func (l *pgLimit) info(ctx context.Context, caller, _ int) error {
-	rows, err := l.conns[caller].Query(ctx, pgInfo, firstUser+caller)
+	rows, err := l.pool.Query(ctx, pgInfo, firstUser+caller)
 	if err != nil {
 		return err
 	}
@@ -168,29 +146,31 @@ func (l *pgLimit) info(ctx context.Context, caller, _ int) error {
 	return checked(n, infoRows, err)
 }
 
-func (l *pgLimit) begin(ctx context.Context, user int64) error {
-	if _, err := l.conns[0].Exec(ctx, pgAddCollection, user, collectionIDs[batchCollection], now()); err != nil {
-		return err
+func (l *pgLimit) stage(ctx context.Context, user int64, i int) error {
+	coll, staged := collectionIDs[batchCollection], l.ids[i*100:min(i*100+100, l.batch)]
+	var b pgx.Batch // one message and one transaction
+	if i == 0 {
+		b.Queue(pgAddCollection, user, coll, time.Unix(0, 0).UTC())
+		b.Queue(pgAddBatch, user, coll)
 	}
-	_, err := l.conns[0].Exec(ctx, pgAddBatch, user, collectionIDs[batchCollection])
-	return err
-}
-
-func (l *pgLimit) stage(ctx context.Context, user int64, from int) error {
-	_, err := l.conns[0].Exec(ctx, pgStage, user, collectionIDs[batchCollection], l.ids[from:from+100], l.payloads)
-	return err
+	b.Queue(pgStage, user, coll, staged, l.payloads[:len(staged)])
+	return l.pool.SendBatch(ctx, &b).Close()
 }
 
 func (l *pgLimit) commit(ctx context.Context, user int64) error {
 	coll := collectionIDs[batchCollection]
-	return pgx.BeginFunc(ctx, l.conns[0], func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, pgMove, user, coll, now()); err != nil {
+	return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		moved, err := tx.Exec(ctx, pgMove, user, coll, now())
+		if err == nil && moved.RowsAffected() != int64(l.batch) {
+			err = fmt.Errorf("moved %d rows, want %d", moved.RowsAffected(), l.batch)
+		}
+		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, pgUnstage, user, coll); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, pgStamp, user, coll, now())
+		_, err = tx.Exec(ctx, pgStamp, user, coll, now())
 		return err
 	})
 }

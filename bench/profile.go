@@ -7,34 +7,26 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/pelletier/go-toml/v2"
+	"time"
 )
 
-// profile saves a CPU profile of the server under a load where the row has
-// missed its goal, if profiles are wanted. The load, which should last a second
-// longer than a window, is not measured: being profiled costs.
-func (s *server) profile(ctx context.Context, o *options, r *row, load func() error) error {
-	if o.profiles == "" || !r.missed() {
+// profile saves a CPU profile of the server, as long as a window, if profiles
+// are wanted. The load lasts a second longer and is not measured: being
+// profiled costs.
+func (s *server) profile(ctx context.Context, o *options, name string, load func(more) error) error {
+	if o.profiles == "" {
 		return nil
 	}
-	var secrets struct {
-		AdminToken string `toml:"admin_token"`
-	}
-	text, err := os.ReadFile(filepath.Join(s.dir, "data", "secrets.toml")) //nolint:gosec // in a folder that serve has made
-	if err != nil {
-		return err
-	}
-	if err := toml.Unmarshal(text, &secrets); err != nil {
-		return err
-	}
+	seconds := wholeSeconds(o.window)
 	done := make(chan error, 1)
-	go func() { done <- load() }()
-	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(o.window.Seconds())), secrets.AdminToken)
+	go func() { done <- load(lasting(time.Duration(seconds+1) * time.Second)) }()
+	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
 	if err = errors.Join(err, <-done); err != nil {
 		return err
 	}
-	work := strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(r.work)
-	name := fmt.Sprintf("%s-%s-%d.pprof", work, r.engine, r.connections)
-	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600) //nolint:gosec // the folder that was asked for
+	name = strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(name) + ".pprof"
+	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }
+
+// wholeSeconds is for those who count in no less.
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

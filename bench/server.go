@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,85 +11,69 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"holdfast/internal/auth/tokenlib"
 )
 
-// server is a running `holdfast serve` with a folder of its own and settings as
-// shipped, but for addresses and the database.
+// server is `holdfast serve` with a folder of its own and settings as shipped,
+// but for addresses, secrets, the database and what a measurement names.
 type server struct {
-	binary string
-	dir    string
-	admin  string
-	env    []string
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	users  []credentials // of the works; a batch makes more
-	next   int64         // uid
+	engine  *engine
+	binary  string
+	dir     string
+	listen  string
+	admin   string
+	token   string // of the admin listener
+	env     []string
+	keyring *tokenlib.Keyring
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	next    int64 // uid of the next new user
 }
 
-// serve starts the server and waits until it is ready. The database is the
-// embedded one when its URL is empty.
-func serve(ctx context.Context, binary, database string) (*server, error) {
+// serve starts a server on an empty engine and waits until it is ready.
+func serve(ctx context.Context, binary string, e *engine, settings ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{binary: binary, dir: dir, next: 1}
-	if err := s.launch(ctx, database); err != nil {
-		return nil, errors.Join(err, s.stop())
+	s := &server{engine: e, binary: binary, dir: dir, token: rand.Text(), next: 1}
+	if err := s.configure(settings); err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.remove())
 	}
 	return s, nil
 }
 
-func (s *server) launch(ctx context.Context, database string) error {
-	listen, err := freePort()
-	if err != nil {
+func (s *server) configure(settings []string) (err error) {
+	if s.listen, err = freePort(); err != nil {
 		return err
 	}
-	admin, err := freePort()
-	if err != nil {
+	if s.admin, err = freePort(); err != nil {
 		return err
 	}
-	s.admin = "http://" + admin
+	secret := rand.Text()
+	if s.keyring, err = tokenlib.NewKeyring(secret); err != nil {
+		return err
+	}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") && !strings.HasPrefix(kv, "SYNC_") {
 			s.env = append(s.env, kv)
 		}
 	}
-	s.env = append(s.env, "HOLDFAST_DATA="+filepath.Join(s.dir, "data"),
-		"HOLDFAST_SERVER__LISTEN="+listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+admin)
-	if database != "" {
-		s.env = append(s.env, "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+database)
-	}
-	log, err := os.Create(s.log())
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the server has its own handle
-	s.cmd = exec.Command(s.binary, "serve")
-	s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr = s.env, log, log
-	if err := s.cmd.Start(); err != nil {
-		s.cmd = nil
-		return err
-	}
-	s.ended = make(chan struct{})
-	go func() {
-		_ = s.cmd.Wait() // the log says more
-		close(s.ended)
-	}()
-	if err := s.await(ctx, "/livez"); err != nil {
-		return err
-	}
-	if database != "" {
-		if _, err := s.run(ctx, "migrate"); err != nil {
-			return err
-		}
-	}
-	return s.await(ctx, "/readyz")
+	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin,
+		"HOLDFAST_SERVER__MASTER_SECRET="+secret, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token)
+	s.env = append(s.env, s.engine.env()...)
+	s.env = append(s.env, settings...)
+	return nil
 }
+
+func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *server) log() string { return filepath.Join(s.dir, "log") }
 
@@ -103,14 +86,38 @@ func freePort() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-// await asks the admin listener until it answers with 200.
-func (s *server) await(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+// start runs the server, on what an earlier run has left, and waits until it
+// is ready.
+func (s *server) start(ctx context.Context) error {
+	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the server has its own handle
+	s.cmd = exec.Command(s.binary, "serve", "--migrate")
+	s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr = s.env, log, log
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return err
+	}
+	ended, cmd := make(chan struct{}), s.cmd
+	s.ended = ended
+	go func() {
+		_ = cmd.Wait() // the log says more
+		close(ended)
+	}()
+	return s.await(ctx)
+}
+
+// await asks until the server is ready, and so often that it tells when.
+func (s *server) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := s.ask(ctx, path, ""); err == nil {
+		_, err := s.ask(ctx, "/readyz")
+		if err == nil {
 			return nil
 		}
 		select {
@@ -119,21 +126,19 @@ func (s *server) await(ctx context.Context, path string) error {
 			log, _ := os.ReadFile(s.log())
 			return fmt.Errorf("the server ended:\n%s", log)
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not become 200: %w", path, ctx.Err())
+			return fmt.Errorf("the server does not become ready: %w", err)
 		}
 	}
 }
 
 // ask is a request to the admin listener.
-func (s *server) ask(ctx context.Context, path, token string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+path, http.NoBody) //nolint:gosec // our own server's address
+func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := http.DefaultClient.Do(req) //nolint:gosec // as above
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -145,98 +150,79 @@ func (s *server) ask(ctx context.Context, path, token string) ([]byte, error) {
 	return body, err
 }
 
-// run runs another command of the binary on the same data.
-func (s *server) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, s.binary, args...) //nolint:gosec // the one who runs it says which
-	cmd.Env = s.env
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("holdfast %s: %w\n%s", strings.Join(args, " "), err, &stderr)
+func (s *server) pid() int { return s.cmd.Process.Pid }
+
+// stop ends the server in good order; start brings it back.
+func (s *server) stop() {
+	if s.cmd == nil {
+		return
 	}
-	return out, err
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	select {
+	case <-s.ended:
+	case <-time.After(30 * time.Second):
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+	}
+	s.cmd = nil
 }
 
-// user makes credentials for a user that has nothing yet.
-func (s *server) user(ctx context.Context) (c credentials, err error) {
-	out, err := s.run(ctx, "sync", "token", "--uid", strconv.FormatInt(s.next, 10), "--duration", "86400")
-	if err != nil {
-		return c, err
-	}
-	s.next++
-	return c, json.Unmarshal(out, &c)
+// remove ends the server and takes its folder away.
+func (s *server) remove() error {
+	s.stop()
+	return os.RemoveAll(s.dir)
 }
 
-// fill makes the users of the works and the records that these read.
-func (s *server) fill(ctx context.Context) error {
-	for range users {
-		u, err := s.user(ctx)
+// user makes credentials as `holdfast sync token` does.
+func (s *server) user(uid int64) (credentials, error) {
+	node := "http://" + s.listen
+	id, key, err := s.keyring.Mint(tokenlib.Claims{UID: uid, Node: node, Expires: time.Now().Add(24 * time.Hour), Origin: "holdfast"})
+	return credentials{ID: id, Key: key, Endpoint: fmt.Sprintf("%s/1.5/%d", node, uid)}, err
+}
+
+// newUsers makes credentials of n users that have nothing yet.
+func (s *server) newUsers(n int) (all []credentials, err error) {
+	for range n {
+		u, err := s.user(s.next)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		s.users = append(s.users, u)
-		if err := fillUser(ctx, u); err != nil {
-			return err
-		}
+		s.next++
+		all = append(all, u)
 	}
-	return nil
+	return all, nil
 }
 
-func fillUser(ctx context.Context, u credentials) error {
-	c, err := dial(ctx, u)
-	if err != nil {
-		return err
-	}
-	defer c.conn.Close()
-	posts := []struct {
-		collection string
-		records    int
-	}{{putCollection, putRecords}, {postCollection, postRecords}, {listCollection, listRecords}}
-	for _, p := range posts {
-		for from := 0; from < p.records; from += 100 {
-			if _, err := c.send(ctx, http.MethodPost, "/storage/"+p.collection, list(from, 100), ""); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// spent is what the server and its engine have worked so far.
+type spent struct{ server, engine worked }
+
+func (s *server) spent() (spent, error) {
+	own, err := cpu(s.pid())
+	theirs, other := s.engine.cpu()
+	return spent{own, theirs}, errors.Join(err, other)
 }
 
-// stop ends the server in good order and removes its folder.
-func (s *server) stop() error {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
-		select {
-		case <-s.ended:
-		case <-time.After(10 * time.Second):
-			_ = s.cmd.Process.Kill()
-			<-s.ended
-		}
-	}
-	return os.RemoveAll(s.dir) //nolint:gosec // a folder that serve has made
+// phase is a number of operations on the server: what each took, how long all
+// of them, and what was worked for them.
+type phase struct {
+	took               []time.Duration
+	all                time.Duration
+	serverCPU, engines time.Duration
 }
 
-// window measures a work for so long.
-func (s *server) window(ctx context.Context, w *work, callers int, d time.Duration) (got sample, err error) {
-	all := make([]*caller, callers)
-	for i := range all {
-		if all[i], err = dial(ctx, s.users[i]); err != nil {
-			return got, err
-		}
-		defer all[i].conn.Close()
-	}
-	before, err := s.cpu()
+// measured drives callers and tells what the server had to do for them.
+func (s *server) measured(ctx context.Context, callers int, more more, step step) (p phase, err error) {
+	before, err := s.spent()
 	if err != nil {
-		return got, err
+		return p, err
 	}
-	took, elapsed, err := drive(ctx, callers, d, func(ctx context.Context, c, i int) error {
-		_, err := all[c].send(ctx, w.method, w.path(i), w.body, w.records)
-		return err
-	})
+	if p.took, p.all, err = drive(ctx, callers, more, step); err != nil {
+		return p, err
+	}
+	after, err := s.spent()
 	if err != nil {
-		return got, err
+		return p, err
 	}
-	after, err := s.cpu()
-	return summary(took, elapsed, after-before), err
+	p.serverCPU, p.engines = after.server.since(before.server), after.engine.since(before.engine)
+	return p, nil
 }

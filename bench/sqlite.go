@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -43,42 +44,41 @@ const (
 	liteMove = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, modified, payload)
 		SELECT user_id, collection_id, batch_bso_id, sortindex, ?, payload FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
-	liteUnstage = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
+	liteUnstage = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
 )
 
 // liteLimit is SQLite by the group-commit writer alone, in a file of its own:
 // a file has one writer.
 type liteLimit struct {
+	engine  *engine
 	dir     string
 	db      *sqlitedb.DB
 	payload []byte
-	ids     []string
+	ids     []string // of a batch, or of a collection where that is larger
+	batch   int
 }
 
-func openSQLite(ctx context.Context) (limit, error) {
+func openSQLite(ctx context.Context, e *engine, users, batch int) (limit, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: filepath.Join(dir, "limit.db")})
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: file(dir)})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	l := &liteLimit{dir: dir, db: db, payload: []byte(payload()), ids: ids(0, batchRecords)}
-	if err := l.fill(ctx); err != nil {
+	l := &liteLimit{engine: e, dir: dir, db: db, payload: []byte(payload(500)), ids: ids(max(batch, listRecords)), batch: batch}
+	if err := l.fill(ctx, users); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
-func (l *liteLimit) name() string { return "sqlite" }
-
-func (l *liteLimit) databaseURL() string { return "" }
-
 func (l *liteLimit) close() error { return errors.Join(l.db.Close(), os.RemoveAll(l.dir)) }
 
-// fill makes what server.fill makes.
-func (l *liteLimit) fill(ctx context.Context) error {
+func (l *liteLimit) settle(ctx context.Context) error { return l.engine.settle(ctx, file(l.dir)) }
+
+func (l *liteLimit) fill(ctx context.Context, users int) error {
 	set, err := store.Migrations()
 	if err != nil {
 		return err
@@ -107,13 +107,15 @@ func (l *liteLimit) fill(ctx context.Context) error {
 }
 
 func (l *liteLimit) window(ctx context.Context, work string, callers int, d time.Duration) (float64, error) {
-	step, ok := map[string]func(ctx context.Context, caller, i int) error{
-		workPut: l.put, workPost: l.post, workList: l.list, workInfo: l.info,
+	step, ok := map[string]step{
+		workPut: l.put, workPost: l.post,
+		workList: func(ctx context.Context, _, _ int) error { return l.list(ctx, anyOf(callers)) },
+		workInfo: func(ctx context.Context, _, _ int) error { return l.info(ctx, anyOf(callers)) },
 	}[work]
 	if !ok {
 		return 0, unknown(work)
 	}
-	return rate(ctx, callers, d, step)
+	return rate(ctx, callers, lasting(d), step)
 }
 
 // put is all that the room does for a PUT, reading included.
@@ -157,52 +159,56 @@ func stamps(c *sqlite.Conn, user, coll, now int64) error {
 	return lite(c, liteSetUser, nil, user, now)
 }
 
-func (l *liteLimit) list(ctx context.Context, caller, _ int) error {
+// anyOf is a user of the works. A caller gets back the connection that it has
+// just used; reading for another user each time makes it meet there what the
+// server's connections, which go from caller to caller, have in their caches.
+func anyOf(users int) int64 { return firstUser + rand.Int64N(int64(users)) }
+
+func (l *liteLimit) list(ctx context.Context, user int64) error {
 	return l.db.Read(ctx, workList, func(c *sqlite.Conn) error {
-		var payload []byte
-		rows := 0
+		var all []found
 		err := lite(c, liteList, func(s *sqlite.Stmt) {
-			rows++
-			_, _, _ = s.ColumnText(0), s.ColumnInt64(1), s.ColumnIsNull(2)
-			if n := s.ColumnLen(3); n > len(payload) {
-				payload = make([]byte, n)
+			f := found{id: s.ColumnText(0), modified: time.UnixMilli(s.ColumnInt64(1)), payload: make([]byte, s.ColumnLen(3))}
+			if !s.ColumnIsNull(2) {
+				index := s.ColumnInt64(2)
+				f.sortindex = &index
 			}
-			s.ColumnBytes(3, payload)
-		}, firstUser+int64(caller), collectionIDs[listCollection], time.Now().UnixMilli())
-		return checked(rows, listRecords, err)
+			s.ColumnBytes(3, f.payload)
+			all = append(all, f)
+		}, user, collectionIDs[listCollection], time.Now().UnixMilli())
+		return checked(len(all), listRecords, err)
 	})
 }
 
-func (l *liteLimit) info(ctx context.Context, caller, _ int) error {
+func (l *liteLimit) info(ctx context.Context, user int64) error {
 	return l.db.Read(ctx, workInfo, func(c *sqlite.Conn) error {
 		rows := 0
 		err := lite(c, liteInfo, func(s *sqlite.Stmt) {
 			rows++
 			_, _ = s.ColumnText(0), s.ColumnInt64(1)
-		}, firstUser+int64(caller))
+		}, user)
 		return checked(rows, infoRows, err)
 	})
 }
 
-func (l *liteLimit) begin(ctx context.Context, user int64) error {
-	return l.db.Write(ctx, "begin", func(c *sqlite.Conn) error {
-		coll := collectionIDs[batchCollection]
-		if err := lite(c, liteAddCollection, nil, user, coll, int64(0)); err != nil {
-			return err
-		}
-		return lite(c, liteAddBatch, nil, user, coll)
-	})
-}
-
-func (l *liteLimit) stage(ctx context.Context, user int64, from int) error {
+func (l *liteLimit) stage(ctx context.Context, user int64, i int) error {
 	return l.db.Write(ctx, workAppend, func(c *sqlite.Conn) error {
 		coll := collectionIDs[batchCollection]
-		for _, id := range l.ids[from : from+100] {
+		if i == 0 {
+			if err := lite(c, liteAddCollection, nil, user, coll, int64(0)); err != nil {
+				return err
+			}
+			if err := lite(c, liteAddBatch, nil, user, coll); err != nil {
+				return err
+			}
+		}
+		staged := l.ids[i*100 : min(i*100+100, l.batch)]
+		for _, id := range staged {
 			if err := lite(c, liteStage, nil, user, coll, id, l.payload); err != nil {
 				return err
 			}
 		}
-		return lite(c, liteCountBatch, nil, int64(100), int64(100*len(l.payload)), user, coll)
+		return lite(c, liteCountBatch, nil, int64(len(staged)), int64(len(staged)*len(l.payload)), user, coll)
 	})
 }
 
@@ -212,6 +218,10 @@ func (l *liteLimit) commit(ctx context.Context, user int64) error {
 		if err := lite(c, liteMove, nil, now, user, coll); err != nil {
 			return err
 		}
+		if moved := c.Changes(); moved != l.batch {
+			return fmt.Errorf("moved %d rows, want %d", moved, l.batch)
+		}
+		// With the batch its records go.
 		if err := lite(c, liteUnstage, nil, user, coll); err != nil {
 			return err
 		}

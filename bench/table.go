@@ -16,6 +16,8 @@ type row struct {
 	peak         int64     // bytes
 }
 
+func (r *row) title() string { return fmt.Sprintf("%s-%s-%d", r.work, r.engine, r.connections) }
+
 func (r *row) ops() float64 { return median(r.server, func(s sample) float64 { return s.ops }) }
 
 func (r *row) bare() float64 { return median(r.limit, func(ops float64) float64 { return ops }) }
@@ -47,18 +49,18 @@ func (r *row) goalText() string {
 // table writes rows as they come, because a run takes long.
 type table struct{ out io.Writer }
 
-func (t *table) head(o *options) {
-	fmt.Fprintf(t.out, "Windows of %v, medians of %d.\n\n", o.window, o.runs)
-	fmt.Fprintln(t.out, "| work | engine | connections | server ops/s | limit ops/s | ratio | goal | p50 | p99 | server CPU µs/op | peak memory |")
-	fmt.Fprintln(t.out, "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|")
+// head begins with the columns, those with numbers by their names behind "#".
+func (t *table) head() {
+	fmt.Fprintln(t.out, "| work | engine | connections | server ops/s | limit ops/s | ratio | goal | p50 | p99 | server CPU µs/op | engine CPU µs/op | peak memory |")
+	fmt.Fprintln(t.out, "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|")
 }
 
 func (t *table) row(r *row) {
-	fmt.Fprintf(t.out, "| %s | %s | %d | %.*f | %.*f | %.2f | %s | %s | %s | %d | %d MB |\n",
+	fmt.Fprintf(t.out, "| %s | %s | %d | %.*f | %.*f | %.2f | %s | %s | %s | %d | %s | %s |\n",
 		r.work, r.engine, r.connections, digits(r.ops()), r.ops(), digits(r.bare()), r.bare(), r.ops()/r.bare(), r.goalText(),
 		ms(median(r.server, func(s sample) time.Duration { return s.p50 })),
 		ms(median(r.server, func(s sample) time.Duration { return s.p99 })),
-		r.cpu().Microseconds(), r.peak>>20)
+		r.cpu().Microseconds(), engineCPU(median(r.server, func(s sample) time.Duration { return s.engine })), mb(r.peak))
 }
 
 // digits is how many behind the point a rate is worth.
@@ -69,4 +71,14 @@ func digits(ops float64) int {
 	return 0
 }
 
+// engineCPU has nothing to tell of SQLite.
+func engineCPU(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return fmt.Sprint(d.Microseconds())
+}
+
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }
+
+func mb(bytes int64) string { return fmt.Sprintf("%d MB", bytes>>20) }

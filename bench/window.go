@@ -8,22 +8,27 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sample is what one window found.
-type sample struct {
-	ops      float64 // per second
-	p50, p99 time.Duration
-	cpu      time.Duration // of the server, per operation
+// step is what a caller does for the i-th time.
+type step func(ctx context.Context, caller, i int) error
+
+// more reports whether a caller goes on with its i-th step.
+type more func(i int, elapsed time.Duration) bool
+
+func lasting(window time.Duration) more {
+	return func(_ int, elapsed time.Duration) bool { return elapsed < window }
 }
 
-// drive lets callers repeat a step, each for itself, until the window is over.
-// i counts the steps of one caller.
-func drive(ctx context.Context, callers int, window time.Duration, step func(ctx context.Context, caller, i int) error) (took []time.Duration, elapsed time.Duration, err error) {
+func times(n int) more { return func(i int, _ time.Duration) bool { return i < n } }
+
+// drive lets callers repeat a step, each for itself. It returns what every step
+// took and how long all of them together.
+func drive(ctx context.Context, callers int, more more, step step) (took []time.Duration, all time.Duration, err error) {
 	each := make([][]time.Duration, callers)
 	start := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	for c := range callers {
 		g.Go(func() error {
-			for i, at := 0, start; at.Sub(start) < window; i++ {
+			for i, at := 0, start; more(i, at.Sub(start)); i++ {
 				if err := step(ctx, c, i); err != nil {
 					return err
 				}
@@ -39,24 +44,40 @@ func drive(ctx context.Context, callers int, window time.Duration, step func(ctx
 }
 
 // rate is drive for a limit, of which only the throughput is wanted.
-func rate(ctx context.Context, callers int, window time.Duration, step func(ctx context.Context, caller, i int) error) (float64, error) {
-	took, elapsed, err := drive(ctx, callers, window, step)
-	return float64(len(took)) / elapsed.Seconds(), err
+func rate(ctx context.Context, callers int, more more, step step) (float64, error) {
+	took, all, err := drive(ctx, callers, more, step)
+	return perSecond(len(took), all), err
 }
 
-// summary makes a sample of what operations took and what the server worked
-// for all of them.
-func summary(took []time.Duration, elapsed, cpu time.Duration) sample {
-	slices.Sort(took)
-	n := len(took)
+func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
+
+// sample is what one window found.
+type sample struct {
+	ops         float64 // per second
+	p50, p99    time.Duration
+	cpu, engine time.Duration // of the server and of its engine, per operation
+}
+
+// sample makes one of a phase.
+func (p *phase) sample() sample {
+	slices.Sort(p.took)
+	n := len(p.took)
 	return sample{
-		ops: float64(n) / elapsed.Seconds(), p50: took[n/2], p99: took[n*99/100],
-		cpu: cpu / time.Duration(n),
+		ops: perSecond(n, p.all), p50: p.took[n/2], p99: p.took[n*99/100],
+		cpu: p.serverCPU / time.Duration(n), engine: p.engines / time.Duration(n),
 	}
 }
 
+// add makes one phase of two.
+func (p *phase) add(q phase) {
+	p.took = append(p.took, q.took...)
+	p.all += q.all
+	p.serverCPU += q.serverCPU
+	p.engines += q.engines
+}
+
 // median is that of what one field of the samples holds.
-func median[S any, T float64 | time.Duration](samples []S, field func(S) T) T {
+func median[S any, T float64 | time.Duration | int64](samples []S, field func(S) T) T {
 	all := make([]T, len(samples))
 	for i, s := range samples {
 		all[i] = field(s)

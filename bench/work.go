@@ -15,12 +15,8 @@ const (
 	workList   = "GET 1,000 full"
 	workInfo   = "info/collections"
 	workAppend = "batch: append 100 × 500 B"
-	workCommit = "batch: commit 10,000"
+	workCommit = "batch: commit %s"
 )
-
-// users is how many there are. Every connection has its own, as devices do:
-// writes of one user wait for each other by the protocol.
-const users = 64
 
 // Collections and how many records of a user a work writes or reads in one.
 const (
@@ -28,7 +24,6 @@ const (
 	postCollection, postRecords = "forms", 100
 	listCollection, listRecords = "history", 1000
 	batchCollection             = "passwords"
-	batchRecords                = 10_000
 )
 
 // collectionIDs are those that the migrations give the standard names.
@@ -49,6 +44,7 @@ type work struct {
 	body    []byte
 	records string          // what X-Weave-Records must say; "": nothing
 	goals   map[string]goal // by engine
+	once    bool            // measured at one number of connections
 }
 
 func works() []work {
@@ -57,21 +53,21 @@ func works() []work {
 		{
 			name: workPut, method: http.MethodPut,
 			path: func(i int) string { return "/storage/" + putCollection + "/" + id(i%putRecords) },
-			body: object(record{Payload: payload()}),
+			body: object(record{Payload: payload(500)}),
 			goals: map[string]goal{
 				"sqlite":   {0.50, 90 * time.Microsecond},
 				"postgres": {0.40, 130 * time.Microsecond},
 			},
 		},
 		{
-			name: workPost, method: http.MethodPost, path: fixed("/storage/" + postCollection), body: list(0, postRecords),
+			name: workPost, method: http.MethodPost, path: fixed("/storage/" + postCollection), body: list(0, postRecords, 500),
 			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
 		},
 		{
 			name: workList, method: http.MethodGet, path: fixed("/storage/" + listCollection + "?full=1"), records: strconv.Itoa(listRecords),
 			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
 		},
-		{name: workInfo, method: http.MethodGet, path: fixed("/info/collections")},
+		{name: workInfo, method: http.MethodGet, path: fixed("/info/collections"), once: true},
 	}
 }
 
@@ -82,11 +78,11 @@ const commitGoal = 1 / 1.3
 // id is the i-th record's, as long as those of Firefox.
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-// payload is 500 bytes that look like a client's: an object in a string, whose
-// quotes have to be escaped on the wire.
-func payload() string {
+// payload is so many bytes that look like a client's, which it takes some 150
+// to: an object in a string, whose quotes have to be escaped on the wire.
+func payload(bytes int) string {
 	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
-	return begin + strings.Repeat("Q", 500-len(begin)-len(end)) + end
+	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end
 }
 
 // record is a BSO as clients write it.
@@ -103,11 +99,20 @@ func object(v any) []byte {
 	return text
 }
 
-// list is the body of a POST of n records, the first of them the from-th.
-func list(from, n int) []byte {
+// list is the body of a POST of n records, the first of them the from-th, with
+// payloads of so many bytes.
+func list(from, n, bytes int) []byte {
 	all := make([]record, n)
 	for i := range all {
-		all[i] = record{id(from + i), payload()}
+		all[i] = record{id(from + i), payload(bytes)}
 	}
 	return object(all)
+}
+
+// posts are the bodies of as many POSTs of 100 records as n records take.
+func posts(n, bytes int) (bodies [][]byte) {
+	for from := 0; from < n; from += 100 {
+		bodies = append(bodies, list(from, min(100, n-from), bytes))
+	}
+	return bodies
 }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+func memoryHead(out io.Writer) {
+	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took |\n|---|---|--:|--:|--:|\n")
+}
+
+// measureMemory tells how much memory the server takes for batches of growing
+// size, and for many clients with much at once; a server each.
+func measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
+	for _, n := range o.size.batches {
+		// Larger batches than a server takes as shipped.
+		raised := []string{"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=" + strconv.Itoa(max(n, 10_000))}
+		err := onServer(ctx, o, e, raised, func(s *server) error { return batchMemory(ctx, s, n, out) })
+		if err != nil {
+			return fmt.Errorf("a batch of %d: %w", n, err)
+		}
+	}
+	return onServer(ctx, o, e, nil, func(s *server) error { return loadMemory(ctx, &o.size, s, out) })
+}
+
+// batchMemory tells of a single batch: of its appends and of its commit.
+func batchMemory(ctx context.Context, s *server, n int, out io.Writer) error {
+	s.next = int64(n) // a user that none of the servers before has had
+	users, err := s.newUsers(1)
+	if err != nil {
+		return err
+	}
+	c, err := dial(ctx, users[0])
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	open := ""
+	err = memoryRow(out, s, "appends "+thousands(n)+" × 500 B", func() error {
+		for _, body := range posts(n, 500) {
+			if err := c.stage(ctx, &open, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return memoryRow(out, s, "commits "+thousands(n)+" × 500 B", func() error { return c.commit(ctx, open) })
+}
+
+// memoryRow writes what a server takes while something is done.
+func memoryRow(out io.Writer, s *server, what string, do func() error) error {
+	if err := resetPeak(s.pid()); err != nil {
+		return err
+	}
+	before, err := resident(s.pid())
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	most, err := peak(s.pid())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "| %s | %s | %s | %s | %.1f s |\n", what, s.engine.name, mb(before), mb(most), took.Seconds())
+	return nil
+}
+
+// recordBytes are the records of a large collection: 10,000 of them are 100 MB.
+const recordBytes = 10_000
+
+// loadMemory lets clients upload batches while others read large collections.
+func loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
+	s.next = 1 << 20 // as in batchMemory
+	readers, err := s.newUsers(n.downloads)
+	if err != nil {
+		return err
+	}
+	reading, hangUp, err := dialAll(ctx, readers)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	large := posts(n.download, recordBytes)
+	_, _, err = drive(ctx, len(reading), times(len(large)), func(ctx context.Context, c, i int) error {
+		_, err := reading[c].send(ctx, http.MethodPost, "/storage/"+listCollection, large[i], "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// The load begins with a server that has done nothing yet.
+	s.stop()
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	writers, err := s.newUsers(n.uploads)
+	if err != nil {
+		return err
+	}
+	all, hangUpAll, err := dialAll(ctx, slices.Concat(writers, readers))
+	if err != nil {
+		return err
+	}
+	defer hangUpAll()
+	var read atomic.Int64
+	upload := posts(n.batch, 500)
+	what := fmt.Sprintf("%d clients upload batches of %s × 500 B, %d download %d MB", n.uploads, thousands(n.batch), n.downloads, n.download*recordBytes>>20)
+	err = memoryRow(out, s, what, func() error {
+		uploaded := make(chan struct{})
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error {
+			defer close(uploaded)
+			return uploadAll(ctx, all[:n.uploads], upload)
+		})
+		for _, c := range all[n.uploads:] {
+			g.Go(func() error { return download(ctx, c, n.download, uploaded, &read) })
+		}
+		return g.Wait()
+	})
+	if err == nil && read.Load() < int64(n.downloads) {
+		err = fmt.Errorf("%d downloads, want one by every reader at least", read.Load())
+	}
+	return err
+}
+
+// uploadAll uploads a batch for each caller.
+func uploadAll(ctx context.Context, all []*caller, bodies [][]byte) error {
+	open := make([]string, len(all))
+	_, _, err := drive(ctx, len(all), times(len(bodies)+1), func(ctx context.Context, c, i int) error {
+		if i < len(bodies) {
+			return all[c].stage(ctx, &open[c], bodies[i])
+		}
+		return all[c].commit(ctx, open[c])
+	})
+	return err
+}
+
+// download reads the large collection until all is uploaded, and once at least.
+func download(ctx context.Context, c *caller, records int, uploaded <-chan struct{}, read *atomic.Int64) error {
+	for {
+		err := c.exchange(ctx, http.MethodGet, "/storage/"+listCollection+"?full=1", nil, strconv.Itoa(records), io.Discard)
+		if err != nil {
+			return err
+		}
+		read.Add(1)
+		select {
+		case <-uploaded:
+			return nil
+		default:
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// report is where the results go: as they come to the terminal, and part by
+// part into a document.
+type report struct {
+	terminal io.Writer
+	document string // path; "": none
+	begin    string // what stands above the results of every part
+}
+
+// part measures something and puts what it has written in the place of what an
+// earlier run has left in the document.
+func (r *report) part(name string, measure func(out io.Writer) error) error {
+	var text bytes.Buffer
+	out := io.MultiWriter(&text, r.terminal)
+	fmt.Fprintf(out, "%s\n\n", r.begin)
+	if err := measure(out); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fmt.Fprintln(r.terminal)
+	if r.document == "" {
+		return nil
+	}
+	old, err := os.ReadFile(r.document)
+	if err != nil {
+		return err
+	}
+	now, err := replace(string(old), name, text.String())
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.document, err)
+	}
+	return os.WriteFile(r.document, []byte(now), 0o644)
+}
+
+// replace puts a text between the markers of a part.
+func replace(document, part, text string) (string, error) {
+	begin, end := "<!-- bench: "+part+" -->\n", "<!-- bench: end of "+part+" -->"
+	before, rest, found := strings.Cut(document, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", fmt.Errorf("there is no place for the results: a line %q and another %q", strings.TrimSpace(begin), end)
+	}
+	return before + begin + "\n" + text + "\n" + end + after, nil
+}
+
+// machine is what a run was on: not where, nor when.
+func machine(ctx context.Context, o *options) (string, error) {
+	model, err := line("/proc/cpuinfo", "model name")
+	if err != nil {
+		return "", err
+	}
+	total, err := line("/proc/meminfo", "MemTotal")
+	if err != nil {
+		return "", err
+	}
+	var kb int64
+	if _, err := fmt.Sscan(total, &kb); err != nil {
+		return "", err
+	}
+	syncs, err := syncRate()
+	if err != nil {
+		return "", err
+	}
+	lite, err := sqliteVersion()
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%d cores (%s), %d GB of memory, %d fdatasync/s of 8 kB; %s, %s, SQLite %s",
+		runtime.NumCPU(), model, (kb+512<<10)>>20, syncs, strings.ToUpper(runtime.GOOS[:1])+runtime.GOOS[1:], strings.Replace(runtime.Version(), "go", "Go ", 1), lite)
+	for _, name := range o.engines {
+		if name != "postgres" {
+			continue
+		}
+		program, err := findPgbench()
+		if err != nil {
+			return "", err
+		}
+		out, err := exec.CommandContext(ctx, program, "--version").Output()
+		if err != nil {
+			return "", err
+		}
+		words := strings.Fields(string(out)) // pgbench (PostgreSQL) 15.8 (Debian …)
+		if len(words) > 2 {
+			text += ", PostgreSQL " + words[2]
+		}
+	}
+	return text + ".", nil
+}
+
+// line is what stands behind a name in a file of /proc.
+func line(file, name string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	for l := range strings.Lines(string(text)) {
+		if key, value, found := strings.Cut(l, ":"); found && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "unknown", nil
+}
+
+func sqliteVersion() (version string, err error) {
+	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	err = sqlitex.Execute(c, `SELECT sqlite_version()`, &sqlitex.ExecOptions{
+		ResultFunc: func(s *sqlite.Stmt) error { version = s.ColumnText(0); return nil },
+	})
+	return version, err
+}
+
+// syncRate is how often in a second the disk of the temporary folder makes 8 kB
+// durable, over what is there already: the pace of a commit.
+func syncRate() (int, error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	f, err := os.OpenFile(filepath.Join(dir, "sync"), os.O_CREATE|os.O_WRONLY|syscall.O_DSYNC, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	block := make([]byte, 8<<10)
+	const window = 500 * time.Millisecond
+	n := 0
+	for begun := time.Now(); time.Since(begun) < window; n++ {
+		if _, err := f.WriteAt(block, 0); err != nil {
+			return 0, err
+		}
+	}
+	return n * int(time.Second/window), nil
+}
