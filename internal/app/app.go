@@ -38,11 +38,12 @@ type Options struct {
 	Data    string // folder of the embedded databases and the secrets file
 	Version Version
 	LogTo   io.Writer
-	Quiet   bool   // only warnings and errors are logged
-	Create  bool   // the data folder, files and secrets are made when missing
-	Migrate bool   // Serve migrates database servers too
-	Leave   bool   // tables and nodes stay as they are
-	Notify  string // socket of the service manager that waits for word, or ""
+	Clock   clock.Clock // nil: the machine's
+	Quiet   bool        // only warnings and errors are logged
+	Create  bool        // the data folder, files and secrets are made when missing
+	Migrate bool        // Serve migrates database servers too
+	Leave   bool        // tables and nodes stay as they are
+	Notify  string      // socket of the service manager that waits for word, or ""
 }
 
 // App is the opened rooms.
@@ -78,7 +79,10 @@ type readiness struct {
 // Open opens every room that is on. Embedded databases are migrated; database
 // servers may be away. The caller must Close.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, now: clock.System}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, now: o.Clock}
+	if a.now == nil {
+		a.now = clock.System
+	}
 	level := o.Config.Log.Level
 	if o.Quiet {
 		level = "warn"

@@ -28,7 +28,7 @@ func (a *App) openSync(ctx context.Context, create bool) error {
 	a.jobs = append(a.jobs, sweep.Job{
 		Name: "expired records and batches", Every: cfg.SweepEvery, Limit: cfg.SweepLimit,
 		Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return a.storage.Sweep(ctx, syncstorage.At(now), limit)
+			return a.storage.Sweep(ctx, syncstorage.At(now.Add(-cfg.SweepAfter)), limit)
 		},
 	})
 	return nil

@@ -91,6 +91,10 @@ func rules() []rule {
 			reason: "it measures the binary from outside; of the inside it takes what the bare limit is made of",
 		},
 		rule{
+			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/app/cli"},
+			reason: "it is main with a clock that tests turn, which must not be in the binary",
+		},
+		rule{
 			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/*"}, libs: []string{"*"}, tests: []string{"internal/testdb"},
 			reason: "it tests the binary as its users meet it; knowing the inside would hide what they see",
 		},

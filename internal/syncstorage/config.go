@@ -21,6 +21,7 @@ type Config struct {
 
 	MaxNames      int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
 	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: only by the command sweep."`
+	SweepAfter    time.Duration `toml:"sweep_after" doc:"How long after its end a record or batch is removed; until then it is only invisible. A clock that is wrong by less, for a while or on one of several servers, destroys nothing."`
 	SweepLimit    int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes."`
 	HawkTimeSkew  time.Duration `toml:"hawk_time_skew" doc:"How far a client's clock may be off. Clients with wrong clocks are common."`
 	Limits        Limits        `toml:"limits" doc:"What one request, batch and user may hold. Clients read them from info/configuration."`
@@ -62,6 +63,7 @@ func DefaultConfig() Config {
 		StatementTimeout:      30 * time.Second,
 		MaxNames:              100,
 		SweepEvery:            time.Minute,
+		SweepAfter:            24 * time.Hour, // more than any two time zones are apart, were one taken for another
 		SweepLimit:            500,
 		HawkTimeSkew:          52 * 7 * 24 * time.Hour,
 		DocumentsLink:         "https://mozilla-services.readthedocs.io/en/latest/storage/apis-1.5.html",
@@ -128,7 +130,7 @@ func (c *Config) Check() []error {
 		}
 	}
 	for key, d := range map[string]time.Duration{
-		"sweep_interval": c.SweepEvery, "database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle,
+		"sweep_interval": c.SweepEvery, "sweep_after": c.SweepAfter, "database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle,
 	} {
 		if d < 0 {
 			wrong(key, "must not be negative")

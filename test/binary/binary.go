@@ -30,13 +30,31 @@ func Main(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	path = filepath.Join(dir, "holdfast")
-	cmd := exec.Command("go", "build", "-o", path, "holdfast/cmd/holdfast")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	if err := build(path, "holdfast/cmd/holdfast"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
+}
+
+// build compiles a package of ours into a program.
+func build(program, pkg string) error {
+	cmd := exec.Command("go", "build", "-o", program, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Build is where a program of ours is that only the test needs.
+func Build(t *testing.T, pkg string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	if err := build(program, pkg); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // Path is where the binary is.

@@ -130,7 +130,7 @@ func TestBackup(t *testing.T) {
 // The command sweeps also where the server does not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	s := binary.Start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0")
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0", "HOLDFAST_SYNCSTORAGE__SWEEP_AFTER=0")
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/short", `{"payload":"x","ttl":0}`)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/long", `{"payload":"x","ttl":1000}`)

@@ -83,6 +83,7 @@ type harness struct {
 	users   []*user
 	writers []*writer
 	load    *load         // of the round
+	leaps   bool          // the clock does, and open batches may end by it
 	bound   time.Duration // in which a request is answered, come what may
 	tally   tally
 	clock   atomic.Int64 // ticks when a request is sent and when it is acknowledged

@@ -84,6 +84,10 @@ func (w *writer) run(h *harness, l *load) {
 
 // took records an acknowledgement.
 func (w *writer) took(h *harness, s *step, a binary.Answer, sent int) error {
+	if h.leaps && w.batch != nil && (s.staged || s.commits) && a.Status == http.StatusBadRequest {
+		w.batch = nil // never committed, so nothing of it may be there
+		return nil
+	}
 	ack, err := s.read(a, sent)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app"
+	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 )
 
@@ -25,6 +26,7 @@ type Env struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Version app.Version
+	Clock   clock.Clock // nil: the machine's
 }
 
 // Main runs a command and returns the exit status: 0, 1 when it failed, 2 when
@@ -136,7 +138,7 @@ func (c *command) open(ctx context.Context, leave bool) (*app.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	return app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave})
+	return app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock})
 }
 
 // with runs fn on the opened rooms.

@@ -29,7 +29,7 @@ func (c *command) serve() *cobra.Command {
 				return err
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
-				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true,
+				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true,
 				Notify: c.getenv("NOTIFY_SOCKET", ""),
 			})
 			if err != nil {
@@ -56,7 +56,7 @@ func (c *command) migrate() *cobra.Command {
 				return err
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
-				Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
+				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
 			})
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func (c *command) check() *cobra.Command {
 func (c *command) sweep() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
-		Short: "Remove what has expired now, instead of waiting for the server to do so",
+		Short: "Remove now what the next sweep of the server would",
 		Args:  cobra.NoArgs,
 		RunE: c.with(func(ctx context.Context, a *app.App, _ []string) error {
 			return a.Sweep(ctx, func(job string, n int) { fmt.Fprintf(c.env.Stdout, "%s: %d\n", job, n) })
