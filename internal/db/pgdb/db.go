@@ -162,7 +162,7 @@ func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) erro
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer release(conn)
 	ctx, cancel := context.WithTimeout(ctx, db.opts.StatementTimeout)
 	defer cancel()
 	return fn(ctx, conn.Conn())
@@ -176,6 +176,17 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, fault.Wrap(fault.Unavailable, "no database connection", fmt.Errorf("acquire: %w", err))
 	}
 	return conn, nil
+}
+
+// release gives a connection back. One that is broken leaves the pool at once:
+// the driver takes up to 15 seconds to close it where the server does not
+// answer, and with its place taken no other could be made until then.
+func release(conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() {
+		conn.Hijack()
+		return
+	}
+	conn.Release()
 }
 
 // fault asks the hook of the tests.

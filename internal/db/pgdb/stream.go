@@ -107,5 +107,5 @@ func (r *Rows) release() {
 		r.rows.Close()
 	}
 	r.cancel()
-	r.conn.Release()
+	release(r.conn)
 }
