@@ -1,0 +1,138 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/test/binary"
+)
+
+// outage is a database that is there for a harness's server at times.
+type outage struct {
+	*harness
+	url   string // that leads to the database in any case
+	admin *pgx.Conn
+}
+
+// dbPatience is how long the server of an outage waits for a connection, and how
+// long for a statement.
+const dbPatience = 2 * time.Second
+
+// newOutage runs a server on the database under the address at, which may lead
+// through what breaks.
+func newOutage(t *testing.T, url, at string, vars ...string) *outage {
+	t.Helper()
+	vars = append(vars, "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+at,
+		"HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT="+dbPatience.String(),
+		"HOLDFAST_SYNCSTORAGE__DATABASE_STATEMENT_TIMEOUT="+dbPatience.String())
+	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
+	// A wait for a connection, one for the statement, a second in which the
+	// database is told to stop it; and the machine may be busy.
+	o.bound = 2*dbPatience + time.Second + 5*time.Second
+	o.server = o.serve()
+	o.connect()
+	return o
+}
+
+// connect makes the connection of the operator, who sees what goes on.
+func (o *outage) connect() {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), bound)
+	defer cancel()
+	var err error
+	o.admin, err = pgx.Connect(ctx, o.url)
+	must(o.t, err)
+	conn := o.admin
+	o.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // its server may be gone
+}
+
+// execute runs a statement of the operator.
+func (o *outage) execute(sql string, args ...any) {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), bound)
+	defer cancel()
+	_, err := o.admin.Exec(ctx, sql, args...)
+	must(o.t, err)
+}
+
+// choice are the random choices of a strike.
+func (h *harness) choice(round int) *rand.Rand {
+	return rand.New(rand.NewPCG(h.seed, uint64(round)<<8|0xfe))
+}
+
+// hold lasts for a moment in most rounds, and in one of five for longer than
+// the server has patience.
+func hold(round int, choose *rand.Rand) {
+	if d := time.Duration(choose.Int64N(int64(dbPatience / 2))); round%5 == 4 {
+		pause(nil, dbPatience+d)
+	} else {
+		pause(nil, d/5)
+	}
+}
+
+// recovered waits until the server has found its way back by itself, and until
+// the database has dealt with all that it was asked for: a statement that
+// nobody waits for any more may still be carried out. What is left are the
+// connections of the server's pool, with nothing open on them.
+func (o *outage) recovered() {
+	o.t.Helper()
+	o.server.Await("/readyz", http.StatusOK)
+	ctx, cancel := context.WithTimeout(o.t.Context(), bound)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var open, busy int
+		must(o.t, o.admin.QueryRow(ctx, `
+			SELECT count(*), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name LIKE 'holdfast%'`).Scan(&open, &busy))
+		pooled := o.pooled(o.server)
+		if o.second != nil {
+			pooled += o.pooled(o.second)
+		}
+		if open == pooled && busy == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			o.t.Fatalf("the database has %d connections of the server, %d of them busy; the server has %d", open, busy, pooled)
+		}
+	}
+}
+
+// pooled is how many connections to the database a server has.
+func (o *outage) pooled(s *binary.Server) int {
+	o.t.Helper()
+	var pool struct {
+		Active int `json:"active_connections"`
+		Idle   int `json:"idle_connections"`
+	}
+	_, body := s.Get("/__lbheartbeat__")
+	must(o.t, json.Unmarshal([]byte(body), &pool))
+	return pool.Active + pool.Idle
+}
+
+// end fails if the outages have left something behind in the server.
+func (o *outage) end() {
+	o.t.Helper()
+	o.client.CloseIdleConnections()
+	http.DefaultClient.CloseIdleConnections()
+	goroutines := regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
+	o.server.AwaitAnswer("/metrics", func(_ int, body string) bool {
+		found := goroutines.FindStringSubmatch(body)
+		if found == nil {
+			return false
+		}
+		n, err := strconv.Atoi(found[1])
+		return err == nil && n < 50 // an idle server has about 20; a hundred requests have failed
+	})
+}
