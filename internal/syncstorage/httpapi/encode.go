@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 
@@ -34,13 +35,9 @@ const hexDigits = "0123456789abcdef"
 func appendString[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '"')
 	from := 0
-	for i := 0; i < len(s); {
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
 			b = append(b, s[from:i]...)
 			switch c {
 			case '"', '\\':
@@ -68,6 +65,32 @@ func appendString[T string | []byte](b []byte, s T) []byte {
 	}
 	b = append(b, s[from:]...)
 	return append(b, '"')
+}
+
+// plain returns where in s, at i or later, the first byte is that does not stand
+// for itself in a JSON string: a control character, a quote, a backslash, or
+// one that is no ASCII. It looks at eight bytes at a time: a payload is mostly
+// base64.
+func plain[T string | []byte](s T, i int) int {
+	const each, top = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		// A byte's top bit is set by the subtraction when the byte is less than
+		// what is subtracted. The borrow may set it in later bytes too, never in
+		// an earlier one, and only the first counts.
+		quote, slash := w^('"'*each), w^('\\'*each)
+		found := (w | (w-' '*each)&^w | (quote-each)&^quote | (slash-each)&^slash) & top
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return i
 }
 
 // appendStrings appends a list of strings.

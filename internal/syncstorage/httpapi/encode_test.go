@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -21,6 +22,28 @@ func TestEncodeAnyBytes(t *testing.T) {
 		want := []rune(payload) // U+FFFD for each byte that is none
 		if got.Payload != string(want) || strings.ContainsRune(got.ID, '\ufffd') {
 			t.Errorf("%q is encoded as %q", payload, text)
+		}
+	}
+}
+
+// What is skipped eight bytes at a time is what would be skipped one by one.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for length := range 20 {
+		for at := range length {
+			for c := range 256 {
+				for _, rest := range []byte{'a', 0x7f, ' ', '!', '#', '[', ']'} {
+					s := bytes.Repeat([]byte{rest}, length)
+					s[at] = byte(c)
+					want := length
+					if c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
+						want = at
+					}
+					if got := plain(s, 0); got != want {
+						t.Fatalf("%q: the first byte to escape is at %d, want %d", s, got, want)
+					}
+				}
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
@@ -96,12 +97,20 @@ func splitIDs(s string) []string {
 // not grow with the answer.
 const flushAt = 64 << 10
 
+// buffers are for listings under way, and used again.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // send streams the records. Its error is the store's, or the client's who does
 // not take the answer; in both cases part of it may be out already.
 func (f layout) send(w http.ResponseWriter, l *ss.Listing, full bool) error {
 	w.Header().Set("Content-Type", f.media)
-	b := make([]byte, 0, min(flushAt, 256+256*l.Records))
-	b = append(b, f.open...)
+	buffer := buffers.Get().(*[]byte)
+	b := append((*buffer)[:0], f.open...)
+	defer func() {
+		if *buffer = b; cap(b) <= 2*flushAt { // one large record has made more of it
+			buffers.Put(buffer)
+		}
+	}()
 	between, sent := "", false
 	for r, err := range l.Items {
 		if err != nil {

@@ -128,8 +128,8 @@ func hot() []struct {
 		none    = maybe(ss.Optional[ss.Timestamp]{})
 		ids     = []string{"id-1", "id-2", "new"}
 		some    = columnsOf([]ss.Update{{ID: "id-1", Payload: ss.Some([]byte("x"))}, {ID: "id-2", TTL: ss.Some[int64](9)}, {ID: "new"}})
-		list    = func(q ss.Query) pgdb.Statement { s, _ := arguments(o, 7, &q); return s }
-		asked   = func(q ss.Query) []any { _, args := arguments(o, 7, &q); return args }
+		list    = func(q ss.Query) pgdb.Statement { s, _ := arguments(o, 7, &q, streamFrom); return s }
+		asked   = func(q ss.Query) []any { _, args := arguments(o, 7, &q, streamFrom); return args }
 		newest  = ss.Query{Full: true, Now: now, Limit: ss.Some(10)}
 		oldest  = ss.Query{Full: true, Now: now, Sort: ss.Oldest, Limit: ss.Some(10), Newer: ss.Some(now - 1e9)}
 		byIndex = ss.Query{Now: now, Sort: ss.ByIndex, Limit: ss.Some(10)}

@@ -13,10 +13,10 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the size of a collection, in bytes of payload, from which on
-// whole records are counted first and then streamed. Below it they are
-// gathered in memory, which spares the server the counting.
-const streamFrom = 8 << 20
+// streamFrom is the size of a page, in bytes of payload, from which on it is
+// counted first and then streamed. Below it the rows are gathered in memory,
+// for as long as the client takes, which spares the database the counting.
+const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
 func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing, error) {
@@ -27,12 +27,26 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	if err != nil {
 		return nil, err
 	}
-	statement, args := arguments(o, coll, q)
+	l, err := s.list(ctx, o, coll, q, streamFrom)
+	if errors.Is(err, errLarge) {
+		l, err = s.list(ctx, o, coll, q, -1)
+	}
+	return l, err
+}
+
+// errLarge ends the gathering of a page that has the large records of its
+// collection.
+var errLarge = fault.New(fault.Internal, "the page is larger than was to be expected")
+
+// list streams a page that is likely to be larger than so many bytes, and
+// gathers others.
+func (s *Store) list(ctx context.Context, o ss.Owner, coll int32, q *ss.Query, large int64) (*ss.Listing, error) {
+	statement, args := arguments(o, coll, q, large)
 	rows, err := s.db.Stream(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{q: q, rows: rows}
+	r := &reader{q: q, rows: rows, pages: &s.pages}
 	l, err := r.listing()
 	if err != nil {
 		rows.Close()
@@ -50,16 +64,16 @@ var (
 const noIndex = -10_000_000_000
 
 // arguments is a query as a statement.
-func arguments(o ss.Owner, coll int32, q *ss.Query) (pgdb.Statement, []any) {
+func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
 	orElse := func(t ss.Optional[ss.Timestamp], otherwise pgtype.Timestamp) pgtype.Timestamp {
 		if t.Set {
 			return moment(t.Value)
 		}
 		return otherwise
 	}
-	large, limit := int64(math.MaxInt64), pgtype.Int8{}
-	if q.Full {
-		large = streamFrom
+	limit := pgtype.Int8{}
+	if !q.Full {
+		large = math.MaxInt64
 	}
 	if q.Limit.Set {
 		limit = pgtype.Int8{Int64: int64(min(q.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds to it
@@ -96,8 +110,9 @@ func behind(q *ss.Query) any {
 
 // reader makes a listing of the rows of its statement.
 type reader struct {
-	q    *ss.Query
-	rows *pgdb.Rows
+	q     *ss.Query
+	rows  *pgdb.Rows
+	pages *ss.Pages
 
 	collection pgtype.Timestamp
 	records    pgtype.Int8 // on the page, the one too many included; only when large
@@ -127,7 +142,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 		if err := r.q.If.Check(0); err != nil {
 			return nil, err
 		}
-		return r.gathered(nil), nil
+		return r.gathered(r.pages.New()), nil
 	}
 	err := r.rows.Scan(&r.collection, &r.records, &r.last.id, &r.last.sortindex, &r.last.modified,
 		&r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
@@ -161,59 +176,28 @@ func (r *reader) must() error {
 	return err
 }
 
-// gather reads the page into memory.
+// gather reads the page into memory, unless it was going to be twice as large
+// as what is streamed.
 func (r *reader) gather() (*ss.Listing, error) {
-	var (
-		found    []ss.BSO
-		payloads heap
-	)
+	g := r.pages.New()
 	for more := r.row.id.Valid; more; {
-		b := r.row.bso()
-		b.Payload = payloads.keep(r.payload)
-		found = append(found, b)
-		var err error
-		if more, err = r.next(); err != nil {
+		err := error(errLarge)
+		if g.Size()+len(r.payload) <= 2*streamFrom {
+			copy(g.Add(r.row.bso(), len(r.payload)), r.payload)
+			more, err = r.next()
+		}
+		if err != nil {
+			g.Drop()
 			return nil, err
 		}
 	}
-	return r.gathered(found), nil
-}
-
-// heap is where payloads are copied to, many to a piece: an allocation for
-// each, or one slice that grows, would be most of the work of a listing.
-type heap struct{ piece []byte }
-
-func (h *heap) keep(payload []byte) []byte {
-	const size = 64 << 10
-	if len(payload) > cap(h.piece)-len(h.piece) {
-		h.piece = make([]byte, 0, max(size, len(payload)))
-	}
-	from := len(h.piece)
-	h.piece = append(h.piece, payload...)
-	return h.piece[from:len(h.piece):len(h.piece)]
+	return r.gathered(g), nil
 }
 
 // gathered is a listing from memory. It gives the connection back at once.
-func (r *reader) gathered(found []ss.BSO) *ss.Listing {
+func (r *reader) gathered(g *ss.Page) *ss.Listing {
 	r.rows.Close()
-	more := r.q.Limit.Set && len(found) > r.q.Limit.Value
-	if more {
-		found = found[:r.q.Limit.Value]
-	}
-	l := ss.NewListing(stamp(r.collection), len(found), func(yield func(*ss.BSO, error) bool) {
-		for i := range found {
-			if !yield(&found[i], nil) {
-				return
-			}
-		}
-	}, nil)
-	switch {
-	case more && len(found) > 0:
-		l.ContinueAfter(ss.OffsetAfter(r.q.Sort, &found[len(found)-1]))
-	case more: // a page of limit 0 starts again where it started
-		l.ContinueAfter(r.q.Offset)
-	}
-	return l
+	return g.Listing(stamp(r.collection), r.q)
 }
 
 // streamed is a listing that reads the page from the server as it goes.

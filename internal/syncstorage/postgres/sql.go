@@ -87,9 +87,10 @@ var (
 //
 // A page is one record longer than asked for, which tells whether there is
 // another. How many there are and which is the last is found beforehand only
-// when the collection is large and the page will not be gathered in memory.
+// when the page will not be gathered in memory: when it is large, if its records
+// are like the others of the collection.
 func listing(sort ss.Sort, byID bool) pgdb.Statement {
-	order, from := listOrders[sort], `bsos`
+	order, from, most := listOrders[sort], `bsos`, `$12::bigint`
 	if byID {
 		// A lookup for each id: the planner would rather walk the whole
 		// collection in the order asked for, if it believes it to be small.
@@ -97,6 +98,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Statement {
 				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
 				WHERE user_id = $1::bigint AND collection_id = $2::integer AND bso_id = u.id LIMIT 1
 			) AS bsos`
+		most = `least($12::bigint, cardinality($14::text[]))`
 	}
 	where := `
 			FROM ` + from + `
@@ -110,7 +112,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Statement {
 	return pgdb.Statement{Name: "sync.list", SQL: `
 		SELECT c.modified, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
 		FROM (
-			SELECT modified, total_bytes > $5::bigint AS large FROM user_collections
+			SELECT modified, total_bytes::float8 * least(` + most + `, count) / greatest(count, 1) > $5::bigint AS large FROM user_collections
 			WHERE user_id = $1::bigint AND collection_id = $2::integer AND modified > 'epoch'
 		) c
 		LEFT JOIN LATERAL (

@@ -35,6 +35,7 @@ type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
 	names sync.Map // collection name (string) to id (int32); ids never change
+	pages ss.Pages
 }
 
 var _ ss.Store = (*Store)(nil)

@@ -12,10 +12,11 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the size of a collection, in bytes, from which on a listing is
+// streamFrom is the size of a page, in bytes of payload, from which on it is
 // counted first and then streamed. Below it the rows are read at once, which
-// costs one statement instead of two or three.
-const streamFrom = 8 << 20
+// costs one statement instead of two or three, and memory for as long as the
+// client takes.
+const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
 func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing, error) {
@@ -51,14 +52,22 @@ func (s *Store) list(c *sqlite.Conn, user int64, q *ss.Query, release func()) (*
 		return nil, err
 	}
 	p := newPage(user, id, q, ss.Horizon(q.Now, coll.Modified))
-	if q.Full && coll.Bytes > streamFrom {
+	if q.Full && coll.share(p.most()) > streamFrom {
 		return p.stream(c, coll.Modified, release)
 	}
-	l, err := p.read(c, coll)
-	if err == nil {
-		release()
+	g := s.pages.New()
+	whole, err := p.gather(c, g)
+	if err != nil || !whole {
+		g.Drop()
 	}
-	return l, err
+	switch {
+	case err != nil:
+		return nil, err
+	case !whole: // the page has the large ones of the collection
+		return p.stream(c, coll.Modified, release)
+	}
+	release()
+	return g.Listing(coll.Modified, q), nil
 }
 
 // page is a query as SQL.
@@ -118,7 +127,9 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 
 // rows is the statement for at most n rows from the skip-th on; n < 0: all.
 func (p *page) rows(columns string, n, skip int) (string, []any) {
-	return `SELECT ` + columns + p.where + ` LIMIT ? OFFSET ?`, append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
+	// A bare parameter would be looked at by the planner, and the statement
+	// compiled anew whenever it is bound.
+	return `SELECT ` + columns + p.where + ` LIMIT ? + 0 OFFSET ? + 0`, append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
 }
 
 const (
@@ -137,55 +148,40 @@ func scanRow(r *sqlite.Stmt) ss.BSO {
 	return ss.BSO{ID: r.ColumnText(0), Modified: ss.Timestamp(r.ColumnInt64(1)), SortIndex: optional(r, 2)}
 }
 
-// read answers from memory: one row more than asked for tells whether there is
-// a next page.
-func (p *page) read(c *sqlite.Conn, coll collection) (*ss.Listing, error) {
+// most is how many records there can be on the page; -1: no bound.
+func (p *page) most() int {
+	if p.q.IDs != nil && (p.limit < 0 || len(p.q.IDs) < p.limit) {
+		return len(p.q.IDs)
+	}
+	return p.limit
+}
+
+// gather reads the page into memory, and with it one row more, which tells
+// whether there is a next page. It is not whole when it was going to be twice
+// as large as what is streamed.
+func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {
 		n++
 	}
-	var (
-		found    []ss.BSO
-		payloads []byte
-		ends     []int
-	)
-	if p.q.Full {
-		payloads = make([]byte, 0, coll.share(n))
-	}
 	sql, args := p.rows(p.columns(), n, 0)
-	err := each(c, sql, func(r *sqlite.Stmt) error {
-		found = append(found, scanRow(r))
-		if p.q.Full {
-			from := len(payloads)
-			payloads = slices.Grow(payloads, r.ColumnLen(3))[:from+r.ColumnLen(3)]
-			r.ColumnBytes(3, payloads[from:])
-			ends = append(ends, len(payloads))
+	whole = true
+	err = each(c, sql, func(r *sqlite.Stmt) error {
+		if !p.q.Full {
+			g.Add(scanRow(r), 0)
+			return nil
 		}
+		size := r.ColumnLen(3)
+		if whole = g.Size()+size <= 2*streamFrom; !whole {
+			return errStopped
+		}
+		r.ColumnBytes(3, g.Add(scanRow(r), size))
 		return nil
 	}, args...)
-	if err != nil {
-		return nil, err
+	if !whole {
+		err = nil
 	}
-	from := 0
-	for i, end := range ends {
-		found[i].Payload = payloads[from:end:end]
-		from = end
-	}
-	more := p.limit >= 0 && len(found) > p.limit
-	if more {
-		found = found[:p.limit]
-	}
-	l := ss.NewListing(coll.Modified, len(found), func(yield func(*ss.BSO, error) bool) {
-		for i := range found {
-			if !yield(&found[i], nil) {
-				return
-			}
-		}
-	}, nil)
-	if more {
-		l.ContinueAfter(p.next(found))
-	}
-	return l, nil
+	return whole, err
 }
 
 // share is how many bytes n of the collection's records have, if they are like
@@ -195,15 +191,6 @@ func (c collection) share(n int) int64 {
 		return c.Bytes
 	}
 	return c.Bytes * int64(n) / c.Count
-}
-
-// next is the offset behind the page; a page of limit 0 has no last record and
-// starts again where it started.
-func (p *page) next(found []ss.BSO) ss.Offset {
-	if len(found) == 0 {
-		return p.q.Offset
-	}
-	return ss.OffsetAfter(p.q.Sort, &found[len(found)-1])
 }
 
 // stream answers row by row from the snapshot, after counting the rows and

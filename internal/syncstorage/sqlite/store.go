@@ -31,6 +31,7 @@ type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)
 	names sync.Map // collection name (string) to id (int64); ids never change
+	pages syncstorage.Pages
 }
 
 var _ syncstorage.Store = (*Store)(nil)

@@ -20,6 +20,7 @@ func listingChecks() []check {
 		{"Limits", listLimits},
 		{"AnyQuery", anyQuery},
 		{"Large", largeListing},
+		{"LargeAmongSmall", largeAmongSmall},
 		{"ClosedUnread", closedUnread},
 	}
 }
@@ -278,6 +279,42 @@ func largeListing(t *testing.T, u *user) {
 	}
 	q = ss.Query{Collection: "history", Full: true, Limit: ss.Some(0)}
 	equalIDs(t, "limit 0", u.query(q))
+}
+
+// largeAmongSmall: a page is much larger than the collection's size and count
+// let expect.
+func largeAmongSmall(t *testing.T, u *user) {
+	const small, large, size = 400, 8, 1 << 19 // the large ones are 4 MiB
+	for from := 0; from < small; from += 50 {
+		var us []ss.Update
+		for i := range 50 {
+			us = append(us, bso(fmt.Sprintf("small%04d", from+i), "x"))
+		}
+		u.post("history", us...)
+	}
+	u.wait(1e9)
+	var ids []string
+	for i := range large {
+		ids = append(ids, fmt.Sprintf("large%d", i))
+		u.put("history", bso(ids[i], ids[i]+xs(size)))
+		u.wait(1e9)
+	}
+	slices.Reverse(ids)
+	for name, q := range map[string]ss.Query{
+		"limit":         {Limit: ss.Some(large)},
+		"limit and ids": {Limit: ss.Some(large), IDs: append(ids, "small0001")},
+		"ids":           {IDs: ids},
+	} {
+		q.Collection, q.Full = "history", true
+		p := u.query(q)
+		equalIDs(t, name, p, ids...)
+		equal(t, name+": more", p.more, q.IDs == nil || len(q.IDs) > large)
+		for _, r := range p.records {
+			if r.payload != r.id+xs(size) {
+				t.Errorf("%s: %s has another payload", name, r.id)
+			}
+		}
+	}
 }
 
 // closedUnread: a listing gives back what it holds when it is closed, read or

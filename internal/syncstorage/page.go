@@ -1,0 +1,110 @@
+package syncstorage
+
+import "sync"
+
+// Pages is memory in which backends gather the records of listings, used again
+// for the next. The zero Pages is ready, and safe for concurrent use.
+type Pages struct{ pool sync.Pool }
+
+// Page gathers the records of one listing, in their order.
+type Page struct {
+	pages   *Pages
+	records []BSO
+	pieces  [][]byte // hold the payloads; those behind used are left of listings before
+	used    int
+	size    int // of the payloads, in bytes
+}
+
+const (
+	// pieceSize is what payloads are copied into, many to a piece: an
+	// allocation for each, or one slice that grows, would be most of the work
+	// of a listing.
+	pieceSize = 64 << 10
+
+	// maxPieces and maxRecords are what is kept of a page for the next one.
+	maxPieces  = 32
+	maxRecords = 4096
+)
+
+// New is an empty page, which must become a listing or be dropped.
+func (p *Pages) New() *Page {
+	if g, ok := p.pool.Get().(*Page); ok {
+		return g
+	}
+	return &Page{pages: p}
+}
+
+// Drop gives the page back.
+func (g *Page) Drop() {
+	clear(g.records) // the ids are of no more use
+	g.records, g.used, g.size = g.records[:0], 0, 0
+	if cap(g.records) > maxRecords {
+		g.records = nil
+	}
+	for i, piece := range g.pieces {
+		// One that a single large payload has made is of no use to others.
+		if i >= maxPieces || cap(piece) > pieceSize {
+			clear(g.pieces[i:])
+			g.pieces = g.pieces[:i]
+			break
+		}
+	}
+	g.pages.pool.Put(g)
+}
+
+// Add appends a record with room for so many bytes of payload, to be filled by
+// the caller at once.
+func (g *Page) Add(b BSO, payload int) []byte {
+	b.Payload = g.room(payload)
+	g.records = append(g.records, b)
+	g.size += payload
+	return b.Payload
+}
+
+// room is n bytes in a piece.
+func (g *Page) room(n int) []byte {
+	if g.used > 0 {
+		last := &g.pieces[g.used-1]
+		if from := len(*last); n <= cap(*last)-from {
+			*last = (*last)[:from+n]
+			return (*last)[from : from+n : from+n]
+		}
+	}
+	if g.used == len(g.pieces) {
+		g.pieces = append(g.pieces, nil)
+	}
+	next := &g.pieces[g.used]
+	if cap(*next) < n || *next == nil {
+		*next = make([]byte, 0, max(pieceSize, n))
+	}
+	*next = (*next)[:n]
+	g.used++
+	return (*next)[:n:n]
+}
+
+// Size is how many bytes of payload have been added.
+func (g *Page) Size() int { return g.size }
+
+// Listing makes the page the answer to q; one record more than q's limit tells
+// that there is a next page. The page belongs to the listing then.
+func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
+	found := g.records
+	more := q.Limit.Set && len(found) > q.Limit.Value
+	if more {
+		found = found[:q.Limit.Value]
+	}
+	l := NewListing(modified, len(found), func(yield func(*BSO, error) bool) {
+		for i := range found {
+			if !yield(&found[i], nil) {
+				return
+			}
+		}
+	}, g.Drop)
+	switch {
+	case more && len(found) > 0:
+		l.ContinueAfter(OffsetAfter(q.Sort, &found[len(found)-1]))
+	case more: // a page of limit 0 starts again where it started
+		l.ContinueAfter(q.Offset)
+	}
+	return l
+}
