@@ -1,0 +1,215 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// migrationLock is the key under which schemas change.
+const migrationLock = 0x686f6c6466617374
+
+// Every migration is a transaction with its line in the ledger. Each run here
+// is killed when it has done one, as it begins the next.
+func TestMigrateKilledBetween(t *testing.T) {
+	t.Parallel()
+	const one = "HOLDFAST_TOKENSERVER__ENABLED=false" // which would have a turn at the lock of its own
+	want, all := uninterrupted(t, one)
+	url := testdb.PostgresDatabase(t)
+	env := onPostgres(t, url, one)
+	for n := range all {
+		// The lock is given in the order in which it was asked for: to first,
+		// to the run for one migration, to second.
+		first, second := dial(t, url), dial(t, url)
+		query(t, first, `SELECT pg_advisory_lock($1)`, int64(migrationLock))
+		cmd := exec.Command(binary.Path(), "migrate")
+		cmd.Env = env
+		must(t, cmd.Start())
+		waiting(t, first, 1)
+		var queued sync.WaitGroup
+		queued.Go(func() { query(t, second, `SELECT pg_advisory_lock($1)`, int64(migrationLock)) })
+		waiting(t, first, 2)
+		query(t, first, `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
+		queued.Wait()
+		waiting(t, first, 1)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+		must(t, second.Close(t.Context()))
+		if got := ledger(t, first); !slices.Equal(got, all[:n+1]) {
+			t.Fatalf("after %d runs of one migration each the ledger has %v, want %v", n+1, got, all[:n+1])
+		}
+		must(t, first.Close(t.Context()))
+	}
+	if r := binary.Run(t, env, "migrate"); r.Status != 0 || r.Stdout != "nothing to do\n" {
+		t.Errorf("at the end: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	sameSchema(t, url, want)
+}
+
+// A run that is killed anywhere leaves whole migrations, and the next does the
+// others.
+func TestMigrateKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	want, all := uninterrupted(t)
+	length := time.Since(start)
+	for i := range 8 {
+		url := testdb.PostgresDatabase(t)
+		env := onPostgres(t, url)
+		cmd := exec.Command(binary.Path(), [][]string{{"migrate"}, {"serve", "--migrate"}}[i%2]...)
+		cmd.Env = env
+		must(t, cmd.Start())
+		pause(nil, length*time.Duration(i+1)/8)
+		must(t, cmd.Process.Kill()) // one that has ended is not waited for yet
+		_ = cmd.Wait()
+		conn := dial(t, url)
+		done := len(ledger(t, conn))
+		must(t, conn.Close(t.Context()))
+		r := binary.Run(t, env, "migrate")
+		if left := strings.Count(r.Stdout, "applied"); r.Status != 0 || left > len(all)-done {
+			t.Errorf("killed after %d of %d migrations, then: status %d\n%s%s", done, len(all), r.Status, r.Stdout, r.Stderr)
+		}
+		sameSchema(t, url, want)
+	}
+}
+
+// Of many runs at once each migration is done by one.
+func TestMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	want, all := uninterrupted(t)
+	url := testdb.PostgresDatabase(t)
+	for _, tc := range []struct {
+		env  []string
+		want int
+	}{
+		{onPostgres(t, url), len(all)},
+		{binary.Environ("HOLDFAST_DATA=" + testdb.SQLite(t)), 2},
+	} {
+		var (
+			runs sync.WaitGroup
+			mu   sync.Mutex
+			done []string
+		)
+		for range 4 {
+			runs.Go(func() {
+				r := binary.Run(t, tc.env, "migrate")
+				if r.Status != 0 {
+					t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for line := range strings.Lines(r.Stdout) {
+					if strings.Contains(line, "applied") {
+						done = append(done, line)
+					}
+				}
+			})
+		}
+		runs.Wait()
+		slices.Sort(done)
+		if n := len(slices.Compact(slices.Clone(done))); n != tc.want || len(done) != n {
+			t.Errorf("%d migrations, %d of them different, want %d:\n%s", len(done), n, tc.want, strings.Join(done, ""))
+		}
+	}
+	sameSchema(t, url, want)
+}
+
+// uninterrupted is the schema that migrations make, and their ledger.
+func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string) {
+	t.Helper()
+	url := testdb.PostgresDatabase(t)
+	if r := binary.Run(t, onPostgres(t, url, vars...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	conn := dial(t, url)
+	lines = ledger(t, conn)
+	if len(lines) < 6 {
+		t.Fatalf("the ledger has %v", lines)
+	}
+	schema = query(t, conn, sqlSchema)
+	must(t, conn.Close(t.Context()))
+	return schema, lines
+}
+
+// onPostgres is the environment in which both rooms are in a database.
+func onPostgres(t *testing.T, url string, vars ...string) []string {
+	t.Helper()
+	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
+		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0",
+		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url)...)
+}
+
+// sqlSchema is everything that migrations make, as text.
+const sqlSchema = `
+	SELECT string_agg(x, E'\n' ORDER BY x) FROM (
+		SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, is_nullable, column_default) AS x
+			FROM information_schema.columns WHERE table_schema = 'public'
+		UNION ALL SELECT oid::regprocedure || ' ' || md5(prosrc) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+		UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+		UNION ALL SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+	) s`
+
+func sameSchema(t *testing.T, url, want string) {
+	t.Helper()
+	conn := dial(t, url)
+	if got := query(t, conn, sqlSchema); got != want {
+		t.Errorf("the schema is\n%s\nand not\n%s", got, want)
+	}
+	must(t, conn.Close(t.Context()))
+}
+
+// ledger is the migrations that were applied, in order.
+func ledger(t *testing.T, conn *pgx.Conn) []string {
+	t.Helper()
+	if query(t, conn, `SELECT to_regclass('schema_migrations')`) == "" {
+		return nil
+	}
+	return strings.Fields(query(t, conn, `SELECT string_agg(room || '/' || version, ' ' ORDER BY room, version) FROM schema_migrations`))
+}
+
+// waiting returns when some others wait for the migrations' lock.
+func waiting(t *testing.T, conn *pgx.Conn, n int) {
+	t.Helper()
+	const sql = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+	for start := time.Now(); query(t, conn, sql) != fmt.Sprint(n); pause(nil, 5*time.Millisecond) {
+		if time.Since(start) > bound {
+			t.Fatalf("not %d wait for the lock", n)
+		}
+	}
+}
+
+func dial(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // it may be closed
+	return conn
+}
+
+// query is the one value that a statement returns, as text.
+func query(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	r := conn.PgConn().ExecParams(ctx, sql, encode(args), nil, nil, nil).Read()
+	must(t, r.Err)
+	return string(r.Rows[0][0])
+}
+
+func encode(args []any) (values [][]byte) {
+	for _, a := range args {
+		values = append(values, fmt.Append(nil, a))
+	}
+	return values
+}
