@@ -36,6 +36,7 @@ const oldest = 15
 
 var (
 	lockSchema   = Statement{"migrate.lock", `SELECT pg_advisory_xact_lock($1::bigint)`}
+	boundNothing = Statement{"migrate.no_timeout", `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)`}
 	boundLocks   = Statement{"migrate.lock_timeout", `SELECT set_config('lock_timeout', $1::text, true)`}
 	serverNumber = Statement{"migrate.version", `SELECT current_setting('server_version_num')::int`}
 	createLedger = Statement{"migrate.create_ledger", `
@@ -69,23 +70,21 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	patient.opts.StatementTimeout = longestMigration
 	for tries := 1; ; {
 		next, err := patient.migrateOne(ctx, set)
+		var pg *pgconn.PgError
+		blocked := errors.As(err, &pg) && pg.Code == "55P03"
 		switch {
-		case blocked(err) && tries < lockTries && rest(ctx, lockPause):
+		case blocked && tries < lockTries && rest(ctx, lockPause):
 			tries++
-		case blocked(err):
-			return applied, fault.Wrap(fault.Unavailable, "a table is in use by others, such as a dump: run it again when they are done", err)
+		case blocked:
+			return applied, fault.Wrap(fault.Unavailable, "others use the table for long, maybe a dump: run holdfast migrate again when they are done", err)
+		case pg != nil && pg.Code == "42501":
+			return applied, fault.Wrap(fault.Unavailable, "the role may not change the tables: run holdfast migrate as their owner, or GRANT it CREATE on the schema", err)
 		case err != nil || next == nil:
 			return applied, err
 		default:
 			applied, tries = append(applied, *next), 1
 		}
 	}
-}
-
-// blocked reports whether a change gave up waiting for a lock.
-func blocked(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
 // rest waits, and reports whether the caller still does.
@@ -104,6 +103,10 @@ func rest(ctx context.Context, d time.Duration) bool {
 func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Migration, err error) {
 	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
 		next = nil
+		// What the operator has set for the statements of every day.
+		if _, err := tx.Exec(boundNothing); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil {
 			return err
 		}

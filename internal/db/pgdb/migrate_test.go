@@ -100,6 +100,20 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 }
 
+// TestMigrateTakesItsTime: a bound on the statements of every day, set for a
+// role or a database, is none on a change.
+func TestMigrateTakesItsTime(t *testing.T) {
+	t.Parallel()
+	url := testdb.WithParameter(t, testdb.PostgresDatabase(t), "statement_timeout", "200")
+	db := open(t, pgdb.Options{URL: url})
+	set := load(t, map[string]string{"0001_a.sql": "CREATE TABLE a (); SELECT pg_sleep(0.3);"})
+	if applied, err := db.Migrate(t.Context(), set); err != nil || len(applied) != 1 {
+		t.Errorf("applied %v, %v", versions(applied), err)
+	}
+	_, err := db.Exec(t.Context(), pgdb.Statement{Name: "slow", SQL: `SELECT pg_sleep(0.3)`})
+	wantCode(t, err, fault.Unavailable)
+}
+
 func TestIsCitus(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.PostgresDatabase(t)})

@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// A release that the database is too new for says so and touches nothing; one
+// that the newer release has left its ways goes on.
+func TestNewerSchemaOnSQLite(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, testdb.SQLite(t))
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	path := filepath.Join(s.Data, "syncstorage.db")
+	alter(t, path, `INSERT INTO schema_migrations SELECT room, version + 1, 'adds', 'of a newer release', applied_at
+		FROM schema_migrations ORDER BY version DESC LIMIT 1`)
+	s.Kill()
+	s = binary.Start(t, s.Data)
+	c.Endpoint = s.URL + "/1.5/1"
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/y", `{"payload":"kept too"}`)
+
+	takeAway := `UPDATE schema_migrations SET name = 'drops_needs_' || printf('%04d', version) WHERE name = 'adds'`
+	alter(t, path, takeAway)
+	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "too old for the database") {
+		t.Errorf("a running server: %s", why)
+	}
+	s.Kill()
+	for _, verb := range []string{"serve", "migrate"} {
+		if r := binary.Run(t, s.Env, verb); r.Status != 1 || !strings.Contains(r.Stderr, "too old for the database") {
+			t.Errorf("%s: status %d\n%s%s", verb, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "too old for the database") {
+		t.Errorf("check: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	s.Verb("backup", filepath.Join(t.TempDir(), "backup")) // it copies what it does not understand
+	if n := number(t, path, `SELECT count(*) FROM bsos`); n != 2 {
+		t.Errorf("%d records are left", n)
+	}
+}
+
+// On a database server the one that is too old waits for its operator, and says
+// why it is not ready.
+func TestNewerSchemaOnPostgres(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	room := "HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url
+	s := binary.Launch(t, t.TempDir(), room)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+	execute(t, url, `INSERT INTO schema_migrations SELECT room, version + 1, 'adds', 'of a newer release'
+		FROM schema_migrations ORDER BY version DESC LIMIT 1`)
+	if out := s.Verb("migrate"); out != "nothing to do\n" {
+		t.Errorf("migrate: %s", out)
+	}
+	s.Await("/readyz", http.StatusOK)
+	execute(t, url, `UPDATE schema_migrations SET name = 'drops_needs_' || to_char(version, 'FM0000') WHERE name = 'adds'`)
+	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "too old for the database") {
+		t.Errorf("not ready because of %s", why)
+	}
+	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "too old for the database") {
+		t.Errorf("check: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// A migration that fails leaves the ones before it, says what to do, and is
+// done when that was done.
+func TestMigrateWithoutRights(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	execute(t, url, `CREATE TABLE bsos ()`) // what another program has left stands in the way of a table
+	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
+	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, `migration 0001_tables`) || !strings.Contains(r.Stderr, `"bsos" already exists`) {
+		t.Errorf("a table in the way: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	execute(t, url, `DROP TABLE bsos; DROP TABLE IF EXISTS schema_migrations`)
+	role := "poor_" + filepath.Base(strings.SplitN(url, "?", 2)[0])
+	execute(t, url, `CREATE ROLE `+role+` LOGIN`)
+	t.Cleanup(func() { execute(t, url, `DROP OWNED BY `+role+`; DROP ROLE `+role) })
+	env = binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.WithParameter(t, url, "user", role))
+	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, "GRANT it CREATE") {
+		t.Errorf("no rights: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	execute(t, url, `GRANT CREATE ON SCHEMA public TO `+role)
+	if r := binary.Run(t, env, "migrate"); r.Status != 0 || !strings.Contains(r.Stdout, "0001_tables") {
+		t.Errorf("with the right: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// The database is on a disk that is full, and then is not. The server is the
+// test's own: one with a full disk fails others too.
+func TestMigrateOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	postgres, err := user.Lookup("postgres")
+	if err != nil {
+		t.Skipf("no small disk: nobody to give it to: %v", err)
+	}
+	disk := tmpfs(t, "size=12m,mode=700,uid="+postgres.Uid)
+	if err := os.Chmod(filepath.Dir(disk), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	url := testdb.DurablePostgres(t).URL()
+	execute(t, url, `CREATE TABLESPACE small LOCATION '`+disk+`'`)
+	execute(t, url, `CREATE DATABASE small TABLESPACE small TEMPLATE template0`)
+	small := strings.Replace(url, "/postgres?", "/small?", 1)
+	for rows := 1 << 14; rows > 0; rows /= 2 { // to the last page
+		_ = try(t, small, fmt.Sprintf(`CREATE TABLE fill_%d AS SELECT repeat('x', 1000) FROM generate_series(1, %[1]d)`, rows))
+	}
+	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+small, "HOLDFAST_TOKENSERVER__DATABASE_URL="+small)
+	r := binary.Run(t, env, "migrate")
+	if r.Status != 1 || !strings.Contains(r.Stderr, "disk is full") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	done := strings.Count(r.Stdout, "applied")
+	for rows := 1 << 14; rows > 0; rows /= 2 {
+		execute(t, small, fmt.Sprintf(`DROP TABLE IF EXISTS fill_%d`, rows))
+	}
+	again := binary.Run(t, env, "migrate")
+	if left := strings.Count(again.Stdout, "applied"); again.Status != 0 || done+left != 7 {
+		t.Errorf("%d and then %d migrations were applied: status %d\n%s%s", done, left, again.Status, again.Stdout, again.Stderr)
+	}
+}
+
+func execute(t *testing.T, url, sql string) {
+	t.Helper()
+	if err := try(t, url, sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// try runs statements.
+func try(t *testing.T, url, sql string) error {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // which has ended when cleanups run
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	_, err = conn.PgConn().Exec(ctx, sql).ReadAll()
+	if closing := conn.Close(ctx); err == nil {
+		err = closing
+	}
+	return err
+}
