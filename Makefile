@@ -92,7 +92,7 @@ MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.D
 soak: build ## the long run: models with 50 times the steps, every test 5 times, fuzzing for 10 minutes each
 	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 4h -rapid.checks=5000 $(MODELS)
 	$(WITHSERVERS) $(GO) test $(RACE) -count=5 -timeout 2h ./...
-	FAULT_ROUNDS=500 $(GO) test -count=1 -timeout 1h ./test/fault
+	FAULT_ROUNDS=500 FAULT_MINUTE=10m FAULT_RECORDS=10000 $(GO) test -count=1 -timeout 2h ./test/fault
 	$(MAKE) fuzz FUZZTIME=10m
 
 docs: ## write docs/configuration.md from the code
