@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,36 @@ func TestBackupOnSQLite(t *testing.T) {
 			b.restore()
 		}}
 	})
+}
+
+// What PostgreSQL's own tools copy while all write is what was there at one
+// moment, too.
+func TestDumpOfPostgres(t *testing.T) {
+	t.Parallel()
+	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
+	const room = "HOLDFAST_SYNCSTORAGE__DATABASE_URL="
+	url := testdb.PostgresDatabase(t)
+	h := newHarness(t, t.TempDir(), room+url)
+	h.server = h.serve()
+	for round := range 3 {
+		b := &backup{harness: h, dir: filepath.Join(t.TempDir(), "dump")}
+		h.quietly(round, func() {
+			b.begun = h.clock.Add(1)
+			run(t, dump, "--format=custom", "--file="+b.dir, url)
+			b.ended = h.clock.Add(1)
+		})
+		other := testdb.PostgresDatabase(t)
+		run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
+		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), room+other)...), b.begun, b.ended)
+	}
+}
+
+// run runs another program to its end.
+func run(t *testing.T, path string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", path, err, out)
+	}
 }
 
 // backup is one that is made of the harness's server.
@@ -117,9 +148,7 @@ func (b *backup) nobodyNoticed() {
 func (b *backup) restore() {
 	b.t.Helper()
 	data := filepath.Join(b.t.TempDir(), "restored")
-	if out, err := exec.Command("cp", "-a", b.dir, data).CombinedOutput(); err != nil {
-		b.t.Fatalf("cp: %v\n%s", err, out)
-	}
+	run(b.t, "cp", "-a", b.dir, data)
 	b.serveAs(binary.Start(b.t, data, b.vars...), b.begun, b.ended)
 }
 
@@ -131,6 +160,9 @@ func (h *harness) serveAs(other *binary.Server, begun, ended int64) {
 	h.server = other
 	for _, u := range h.users {
 		h.checkMoment(u, begun, ended)
+		if a, err := u.send(h, http.MethodPut, "/storage/restored/x", `{}`); err != nil || a.Status != http.StatusOK {
+			h.t.Errorf("a write to what was restored: %d %s %v", a.Status, a.Body, err)
+		}
 	}
 	other.Kill()
 	h.server = live

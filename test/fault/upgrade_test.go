@@ -120,9 +120,7 @@ func upgradeKilled(t *testing.T, newer string) {
 	h.server.Kill() // it leaves a log that is not in the file yet
 	for i := range 9 {
 		data := filepath.Join(t.TempDir(), "data")
-		if out, err := exec.Command("cp", "-a", h.data, data).CombinedOutput(); err != nil {
-			t.Fatalf("cp: %v\n%s", err, out)
-		}
+		run(t, "cp", "-a", h.data, data)
 		cmd := exec.Command(newer, "migrate")
 		cmd.Env = binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...)
 		start := time.Now()
