@@ -69,6 +69,7 @@ func TestKillOnPostgres(t *testing.T) {
 type fault struct {
 	strike, recover func()
 	deadly          bool // a server dies: from then on requests may have no answer
+	readable        bool // who reads is not refused
 }
 
 // harness is a server, those who write to it, and what they know.
@@ -168,7 +169,7 @@ const bound = binary.Bound
 // strikes a moment later, so that the moment falls anywhere in a request.
 func (h *harness) round(r int, f fault) {
 	choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xff))
-	load := newLoad(f.deadly)
+	load := newLoad(f)
 	h.load = load
 	enough := load.after(20 + choose.IntN(100))
 	wait := time.Duration(choose.IntN(5000)) * time.Microsecond

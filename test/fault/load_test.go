@@ -10,9 +10,11 @@ import (
 
 // load is what the writers of a round and the fault know of each other.
 type load struct {
-	deadly bool
-	struck chan struct{} // from now on requests may be refused, or be lost where the fault is deadly
-	over   chan struct{} // the fault has happened: write no more
+	fault
+	struck  chan struct{} // from now on requests may be refused, or be lost where the fault is deadly
+	refused chan struct{} // the first one was
+	over    chan struct{} // the fault has happened: write no more
+	once    sync.Once     // closes refused
 
 	mu           sync.Mutex
 	acknowledged int64
@@ -20,8 +22,11 @@ type load struct {
 	ended        bool                    // something is wrong: nobody needs to wait any more
 }
 
-func newLoad(deadly bool) *load {
-	return &load{deadly: deadly, struck: make(chan struct{}), over: make(chan struct{}), marks: map[int64]chan struct{}{}}
+func newLoad(f fault) *load {
+	return &load{
+		fault: f, struck: make(chan struct{}), refused: make(chan struct{}), over: make(chan struct{}),
+		marks: map[int64]chan struct{}{},
+	}
 }
 
 // after is closed when n more acknowledgements have come, or never will.
@@ -104,7 +109,7 @@ func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body str
 		if !l.deadly && !(method == http.MethodGet && a.Status == http.StatusOK) {
 			wrong = "without an answer"
 		}
-	case a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "":
+	case a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || l.readable && method == http.MethodGet:
 		wrong = "a failure that is none of the fault's"
 	}
 	if wrong != "" {
@@ -113,6 +118,7 @@ func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body str
 	}
 	if err == nil {
 		h.tally.refused.Add(1)
+		l.once.Do(func() { close(l.refused) })
 	}
 	return a, false
 }

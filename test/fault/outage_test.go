@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,12 +102,30 @@ func (o *outage) recovered() {
 		if open == pooled && busy == 0 {
 			return
 		}
+		if open < pooled {
+			o.useAll()
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			o.t.Fatalf("the database has %d connections of the server, %d of them busy; the server has %d", open, busy, pooled)
 		}
 	}
+}
+
+// useAll sends as many requests at once as there are writers, so that the
+// server finds the connections that the database has ended.
+func (o *outage) useAll() {
+	o.t.Helper()
+	var asking sync.WaitGroup
+	for _, w := range o.writers {
+		asking.Go(func() {
+			if a, err := w.user.sendTo(o.harness, o.of(w), http.MethodGet, "/info/collection_usage", ""); err != nil || a.Status != http.StatusOK {
+				o.t.Errorf("after the outage: %d %s %v", a.Status, a.Body, err)
+			}
+		})
+	}
+	asking.Wait()
 }
 
 // pooled is how many connections to the database a server has.

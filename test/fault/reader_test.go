@@ -30,7 +30,7 @@ func (u *user) read(h *harness, l *load, choose *rand.Rand) {
 			}
 			h.tally.reads.Add(1)
 		}
-		pause(l.over, 5*time.Millisecond)
+		pause(l.over, 10*time.Millisecond)
 	}
 }
 

@@ -60,7 +60,7 @@ func (w *writer) run(h *harness, l *load) {
 	for !closed(l.over) {
 		if w.lost != nil {
 			w.look(h, l)
-			pause(l.over, 5*time.Millisecond) // clients that are refused do not come back at once
+			pause(l.over, 20*time.Millisecond) // clients that are refused do not come back at once
 			continue
 		}
 		step, sent := w.next()

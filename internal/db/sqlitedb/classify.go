@@ -17,7 +17,11 @@ func classify(err error) error {
 	if _, ok := errors.AsType[fault.Coder](err); ok {
 		return err
 	}
-	switch sqlite.ErrCode(err).ToPrimary() {
+	code := sqlite.ErrCode(err)
+	if code == sqlite.ResultIOErrSHMSize { // the index of the log finds no space
+		code = sqlite.ResultFull
+	}
+	switch code.ToPrimary() {
 	case sqlite.ResultFull:
 		return fault.Wrap(fault.Unavailable, "the disk is full", err)
 	case sqlite.ResultBusy, sqlite.ResultLocked:

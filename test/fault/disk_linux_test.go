@@ -1,0 +1,152 @@
+package fault
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// The disk of the embedded database fills up while all write, and is full while
+// the server dies or ends, starts, or one of its commands runs. Who writes is
+// refused, who reads is not, and it is over when there is space again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if !private(t) {
+		return
+	}
+	testdb.SQLite(t) // for the count
+	d := newDisk(t, "64m")
+	data := filepath.Join(d.dir, "data")
+	h := newHarness(t, data, "HOLDFAST_LOG__ACCESS=false")
+	h.server = h.serve()
+	full := func(round int) {
+		d.fill(h.choice(round).IntN(40))
+		pause(h.load.refused, time.Second) // what the log file has taken it may use again
+	}
+	h.rounds(20, func(round int) fault {
+		switch round % 5 {
+		default:
+			return fault{readable: true, strike: func() {
+				full(round)
+				d.free()
+			}, recover: func() {}}
+		case 1:
+			return fault{readable: true, strike: func() {
+				full(round)
+				h.commands(d)
+				d.free()
+			}, recover: func() {}}
+		case 2, 3, 4:
+			end := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM}[round%5-2]
+			return fault{deadly: true, strike: func() {
+				full(round)
+				h.server.Signal(end)
+				<-h.server.Ended
+			}, recover: func() {
+				if round%5 > 2 {
+					h.startFull()
+				}
+				d.free()
+				h.server = h.serve()
+			}}
+		}
+	})
+	t.Logf("%s", &h.tally)
+	if h.tally.refused.Load() == 0 && !t.Failed() {
+		t.Error("the disk was never full")
+	}
+}
+
+// startFull runs a server on the full disk: it serves, or it says why not and
+// ends.
+func (h *harness) startFull() {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), bound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary.Path(), "serve")
+	cmd.Env = h.server.Env
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	must(h.t, err)
+	must(h.t, cmd.Start())
+	serves := false
+	for lines := bufio.NewScanner(stdout); !serves && lines.Scan(); {
+		serves = strings.Contains(lines.Text(), "clients")
+	}
+	if serves {
+		_ = cmd.Process.Kill() // it may end by itself
+	}
+	_ = cmd.Wait() // its status is looked at
+	if ctx.Err() != nil || !serves && !refusal(cmd.ProcessState.ExitCode(), stderr.String()) {
+		h.t.Errorf("serve on a full disk: %v\n%s", cmd.ProcessState, &stderr)
+	}
+}
+
+// refusal reports whether a command ended in good order because of the disk.
+func refusal(status int, stderr string) bool {
+	if status != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
+		return false
+	}
+	for line := range strings.Lines(stderr) { // of each room
+		if !strings.Contains(line, "disk is full") && !strings.Contains(line, "no space left") {
+			return false
+		}
+	}
+	return true
+}
+
+// commands runs what an operator may run while the disk is full. What writes
+// nothing there succeeds.
+func (h *harness) commands(d *disk) {
+	h.t.Helper()
+	elsewhere := filepath.Join(h.t.TempDir(), "backup")
+	for _, args := range [][]string{{"backup", elsewhere}, {"migrate"}, {"sweep"}} {
+		if r := binary.Run(h.t, h.server.Env, args...); r.Status != 0 && !refusal(r.Status, r.Stderr) {
+			h.t.Errorf("%v on a full disk: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+	// What writes there may succeed: a little space is left at times.
+	here := filepath.Join(d.dir, "backup")
+	r := binary.Run(h.t, h.server.Env, "backup", here)
+	left, err := filepath.Glob(here + "*")
+	must(h.t, err)
+	if r.Status != 0 && (!refusal(r.Status, r.Stderr) || len(left) > 0) {
+		h.t.Errorf("backup to a full disk: status %d, left %v\n%s%s", r.Status, left, r.Stdout, r.Stderr)
+	}
+	must(h.t, os.RemoveAll(here))
+}
+
+// A first start where there is no space says so, and leaves nothing that the
+// next one would stumble over.
+func TestBeginOnFullDisk(t *testing.T) {
+	t.Parallel()
+	if !private(t) {
+		return
+	}
+	d := newDisk(t, "8m")
+	for leave := range 24 {
+		data := filepath.Join(d.dir, "data")
+		env := binary.Environ("HOLDFAST_DATA=" + data)
+		d.fill(leave)
+		for range 2 {
+			if r := binary.Run(t, env, "migrate"); r.Status != 0 && !refusal(r.Status, r.Stderr) {
+				t.Errorf("migrate with %d pages left: status %d\n%s%s", leave, r.Status, r.Stdout, r.Stderr)
+			}
+		}
+		d.free()
+		if r := binary.Run(t, env, "migrate"); r.Status != 0 {
+			t.Errorf("migrate after %d pages were left: status %d\n%s%s", leave, r.Status, r.Stdout, r.Stderr)
+		}
+		must(t, os.RemoveAll(data))
+	}
+}
