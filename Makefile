@@ -17,7 +17,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = $(GO) run ./internal/testdb/cmd/testservers --
 
-.PHONY: help build run dist test test-deps test-firefox lint fuzz check bench soak docs clean
+.PHONY: help build run dist test test-deps test-firefox lint fuzz check bench bench-rows soak docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -41,7 +41,7 @@ dist: ## make the files of a release in dist/: tarballs, Debian packages, checks
 # long. Packages that live on it are tested without; db/sqlitedb, which shares it
 # among goroutines, with. The second half is compiled like bin/holdfast, so that
 # nothing is compiled twice.
-ON_SQLITE = grep -wE "sqlite|httpapi|test"
+ON_SQLITE = grep -wE "sqlite|httpapi|test|bench"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
 test: test-deps build ## run every test on every engine, real browsers included
@@ -83,8 +83,13 @@ fuzz: ## run every fuzz target for FUZZTIME each (30s)
 
 check: lint test ## all that must pass before a change lands
 
-bench: build ## measure the server under load and the bare limit beside it (BENCHFLAGS=-window 1s)
-	$(GO) run ./bench -binary $(BIN) $(BENCHFLAGS)
+BENCH = $(GO) run ./bench -binary $(BIN) -out docs/performance.md
+
+bench: build ## measure the server beside the bare limit, into docs/performance.md (BENCHFLAGS='-out= -window 1s')
+	$(BENCH) $(BENCHFLAGS)
+
+bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into docs/performance.md
+	$(BENCH) -parts rows $(BENCHFLAGS)
 
 # The packages whose tests draw random steps against a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -142,7 +143,7 @@ func bareBatches(ctx context.Context, l limit, callers, appends int, user int64,
 
 // thousands is a number as the names of works write it: 10,000.
 func thousands(n int) string {
-	text := fmt.Sprint(n)
+	text := strconv.Itoa(n)
 	var out strings.Builder
 	for i, digit := range text {
 		if i > 0 && (len(text)-i)%3 == 0 {

@@ -49,11 +49,14 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
 
+// hangUp ends the connection. All that was wanted of it has been read.
+func (c *caller) hangUp() { _ = c.conn.Close() }
+
 // dialAll dials once for each of the users.
 func dialAll(ctx context.Context, users []credentials) (all []*caller, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range all {
-			c.conn.Close()
+			c.hangUp()
 		}
 	}
 	for _, u := range users {

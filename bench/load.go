@@ -37,7 +37,7 @@ func fillUser(ctx context.Context, u credentials) error {
 	if err != nil {
 		return err
 	}
-	defer c.conn.Close()
+	defer c.hangUp()
 	for collection, n := range map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords} {
 		for _, body := range posts(n, 500) {
 			if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body, ""); err != nil {

@@ -42,14 +42,15 @@ type options struct {
 
 // size is how much work a run is made of.
 type size struct {
-	batch        int   // records of a batch
-	batches      []int // sizes of batches whose memory is measured
-	starts       int   // of the server
-	uploads      int   // batches at once in the measurement of memory
-	downloads    int   // clients that read meanwhile
-	download     int   // records of 10 kB that each of them reads
-	users        int   // among whom PUTs are spread, at most, in a table of many rows
-	ofOne        int   // records of the user who has many
+	batch        int           // records of a batch
+	batches      []int         // sizes of batches whose memory is measured
+	starts       int           // of the server
+	idle         time.Duration // how long it is then left alone
+	uploads      int           // batches at once in the measurement of memory
+	downloads    int           // clients that read meanwhile
+	download     int           // records of 10 kB that each of them reads
+	users        int           // among whom PUTs are spread, at most, in a table of many rows
+	ofOne        int           // records of the user who has many
 	rowsCallers  int
 	manyRecords  int // records of everybody else in that table
 	rowsPayload  int // bytes
@@ -57,7 +58,7 @@ type size struct {
 }
 
 var full = size{
-	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10,
+	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10, idle: time.Second,
 	uploads: 64, downloads: 16, download: 10_000,
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
 }

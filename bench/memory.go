@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,7 +41,7 @@ func batchMemory(ctx context.Context, s *server, n int, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer c.conn.Close()
+	defer c.hangUp()
 	open := ""
 	err = memoryRow(out, s, "appends "+thousands(n)+" × 500 B", func() error {
 		for _, body := range posts(n, 500) {
@@ -117,51 +116,37 @@ func loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
 		return err
 	}
 	defer hangUpAll()
-	var read atomic.Int64
 	upload := posts(n.batch, 500)
-	what := fmt.Sprintf("%d clients upload batches of %s × 500 B, %d download %d MB", n.uploads, thousands(n.batch), n.downloads, n.download*recordBytes>>20)
-	err = memoryRow(out, s, what, func() error {
-		uploaded := make(chan struct{})
-		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error {
-			defer close(uploaded)
-			return uploadAll(ctx, all[:n.uploads], upload)
+	open := make([]string, n.uploads)
+	also := fmt.Sprintf(" × 500 B by each of %d clients, while %d read %d MB each", n.uploads, n.downloads, n.download*recordBytes/1_000_000)
+	err = memoryRow(out, s, "appends "+thousands(n.batch)+also, func() error {
+		return whileReading(ctx, all[n.uploads:], n.download, n.uploads, times(len(upload)), func(ctx context.Context, c, i int) error {
+			return all[c].stage(ctx, &open[c], upload[i])
 		})
-		for _, c := range all[n.uploads:] {
-			g.Go(func() error { return download(ctx, c, n.download, uploaded, &read) })
-		}
-		return g.Wait()
 	})
-	if err == nil && read.Load() < int64(n.downloads) {
-		err = fmt.Errorf("%d downloads, want one by every reader at least", read.Load())
+	if err != nil {
+		return err
 	}
-	return err
+	return memoryRow(out, s, "commits "+thousands(n.batch)+also, func() error {
+		return whileReading(ctx, all[n.uploads:], n.download, n.uploads, times(1), func(ctx context.Context, c, _ int) error {
+			return all[c].commit(ctx, open[c])
+		})
+	})
 }
 
-// uploadAll uploads a batch for each caller.
-func uploadAll(ctx context.Context, all []*caller, bodies [][]byte) error {
-	open := make([]string, len(all))
-	_, _, err := drive(ctx, len(all), times(len(bodies)+1), func(ctx context.Context, c, i int) error {
-		if i < len(bodies) {
-			return all[c].stage(ctx, &open[c], bodies[i])
-		}
-		return all[c].commit(ctx, open[c])
+// whileReading drives writers while every reader reads its large collection
+// once.
+func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		_, _, err := drive(ctx, writers, more, write)
+		return err
 	})
-	return err
-}
-
-// download reads the large collection until all is uploaded, and once at least.
-func download(ctx context.Context, c *caller, records int, uploaded <-chan struct{}, read *atomic.Int64) error {
-	for {
-		err := c.exchange(ctx, http.MethodGet, "/storage/"+listCollection+"?full=1", nil, strconv.Itoa(records), io.Discard)
-		if err != nil {
-			return err
-		}
-		read.Add(1)
-		select {
-		case <-uploaded:
-			return nil
-		default:
-		}
-	}
+	g.Go(func() error {
+		_, _, err := drive(ctx, len(readers), times(1), func(ctx context.Context, c, _ int) error {
+			return readers[c].exchange(ctx, http.MethodGet, "/storage/"+listCollection+"?full=1", nil, strconv.Itoa(records), io.Discard)
+		})
+		return err
+	})
+	return g.Wait()
 }

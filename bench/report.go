@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -46,7 +47,7 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.document, err)
 	}
-	return os.WriteFile(r.document, []byte(now), 0o644)
+	return os.WriteFile(r.document, []byte(now), 0o600) // it is there already, and keeps its mode
 }
 
 // replace puts a text between the markers of a part.
@@ -84,24 +85,24 @@ func machine(ctx context.Context, o *options) (string, error) {
 	}
 	text := fmt.Sprintf("%d cores (%s), %d GB of memory, %d fdatasync/s of 8 kB; %s, %s, SQLite %s",
 		runtime.NumCPU(), model, (kb+512<<10)>>20, syncs, strings.ToUpper(runtime.GOOS[:1])+runtime.GOOS[1:], strings.Replace(runtime.Version(), "go", "Go ", 1), lite)
-	for _, name := range o.engines {
-		if name != "postgres" {
-			continue
-		}
-		program, err := findPgbench()
-		if err != nil {
-			return "", err
-		}
-		out, err := exec.CommandContext(ctx, program, "--version").Output()
-		if err != nil {
-			return "", err
-		}
-		words := strings.Fields(string(out)) // pgbench (PostgreSQL) 15.8 (Debian …)
-		if len(words) > 2 {
-			text += ", PostgreSQL " + words[2]
-		}
+	if !slices.Contains(o.engines, "postgres") {
+		return text + ".", nil
 	}
-	return text + ".", nil
+	version, err := postgresVersion(ctx)
+	return text + ", PostgreSQL " + version + ".", err
+}
+
+func postgresVersion(ctx context.Context) (string, error) {
+	program, err := findPgbench()
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	words := strings.Fields(string(out)) // pgbench (PostgreSQL) 15.8 (Debian …)
+	if err != nil || len(words) < 3 {
+		return "", fmt.Errorf("pgbench --version: %w: %s", err, out)
+	}
+	return words[2], nil
 }
 
 // line is what stands behind a name in a file of /proc.
@@ -119,13 +120,10 @@ func line(file, name string) (string, error) {
 }
 
 func sqliteVersion() (version string, err error) {
-	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	err = sqlitex.Execute(c, `SELECT sqlite_version()`, &sqlitex.ExecOptions{
-		ResultFunc: func(s *sqlite.Stmt) error { version = s.ColumnText(0); return nil },
+	err = withFile(":memory:", func(c *sqlite.Conn) error {
+		return sqlitex.Execute(c, `SELECT sqlite_version()`, &sqlitex.ExecOptions{
+			ResultFunc: func(s *sqlite.Stmt) error { version = s.ColumnText(0); return nil },
+		})
 	})
 	return version, err
 }
@@ -137,7 +135,7 @@ func syncRate() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a few bytes in the temporary folder
 	f, err := os.OpenFile(filepath.Join(dir, "sync"), os.O_CREATE|os.O_WRONLY|syscall.O_DSYNC, 0o600)
 	if err != nil {
 		return 0, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -72,15 +73,11 @@ func (l *rowsLine) measure(ctx context.Context, o *options, s *server, out io.Wr
 	}
 	body := object(record{Payload: payload(o.size.rowsPayload)})
 	load := func(more more) (phase, error) {
-		callers := make([]*caller, o.size.rowsCallers)
-		for i := range callers {
-			c, err := dial(ctx, users[0])
-			if err != nil {
-				return phase{}, err
-			}
-			defer c.conn.Close()
-			callers[i] = c
+		callers, hangUp, err := dialAll(ctx, slices.Repeat(users[:1], o.size.rowsCallers))
+		if err != nil {
+			return phase{}, err
 		}
+		defer hangUp()
 		return s.measured(ctx, len(callers), more, func(ctx context.Context, c, _ int) error {
 			callers[c].credentials = users[rand.IntN(len(users))]
 			_, err := callers[c].send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(rand.IntN(l.perUser)), body, "")
@@ -113,13 +110,13 @@ func (l *rowsLine) measure(ctx context.Context, o *options, s *server, out io.Wr
 // check refuses PUTs that have made records instead of rewriting those that are
 // there.
 func (l *rowsLine) check(ctx context.Context, users []credentials) error {
-	for _, u := range []credentials{users[0], users[len(users)-1]} {
-		c, err := dial(ctx, u)
-		if err != nil {
-			return err
-		}
+	all, hangUp, err := dialAll(ctx, []credentials{users[0], users[len(users)-1]})
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	for _, c := range all {
 		got, err := c.send(ctx, http.MethodGet, "/info/collection_counts", nil, "")
-		c.conn.Close()
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func serve(ctx context.Context, binary string, e *engine, settings ...string) (*
 		return nil, err
 	}
 	s := &server{engine: e, binary: binary, dir: dir, token: rand.Text(), next: 1}
-	if err := s.configure(settings); err == nil {
+	if err = s.configure(settings); err == nil {
 		err = s.start(ctx)
 	}
 	if err != nil {

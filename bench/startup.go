@@ -17,9 +17,6 @@ func startHead(out io.Writer) {
 	fmt.Fprintf(out, "| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n")
 }
 
-// idle is how long a server is left alone before its memory is read.
-const idle = time.Second
-
 // measureStart starts a server with every room on, again and again, on the data
 // of the first start, which is not counted: it makes the tables.
 func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) error {
@@ -37,7 +34,7 @@ func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) err
 			}
 			d := time.Since(begun)
 			ready, slowest = append(ready, d), max(slowest, d)
-			time.Sleep(idle)
+			time.Sleep(o.size.idle)
 			m, err := resident(s.pid())
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 )
 
@@ -76,7 +77,7 @@ func engineCPU(d time.Duration) string {
 	if d == 0 {
 		return "–"
 	}
-	return fmt.Sprint(d.Microseconds())
+	return strconv.FormatInt(d.Microseconds(), 10)
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }

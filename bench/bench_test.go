@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
+const document = "# Performance\n\nBefore.\n\n" +
+	"<!-- bench: load -->\nold\n<!-- bench: end of load -->\n\n" +
+	"<!-- bench: memory -->\n<!-- bench: end of memory -->\n\nBetween.\n\n" +
+	"<!-- bench: start -->\n<!-- bench: end of start -->\n\n" +
+	"<!-- bench: rows -->\n<!-- bench: end of rows -->\n\nAfter.\n"
+
+// A run of every part, so small that its figures say nothing: what it writes
+// where, and that all of it still does what it measures. Server and limit check
+// by themselves that they find and write the rows that they should.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("what a process costs is read from Linux's /proc")
+	}
+	testdb.SQLite(t)
+	path := filepath.Join(t.TempDir(), "performance.md")
+	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{
+		"-binary", binary.Path(), "-out", path, "-engines", "sqlite", "-window", "20ms", "-runs", "1",
+		"-connections", "1,2", "-rows", "1e3,2e3", "-parts", "load,memory,start,rows",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.size = size{
+		batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2, uploads: 2, downloads: 2, download: 100,
+		users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
+	}
+	var terminal bytes.Buffer
+	if err := run(t.Context(), &o, &terminal); err != nil {
+		t.Fatalf("%v\n%s", err, &terminal)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(got)
+	for _, kept := range []string{"Before.\n", "Between.\n", "After.\n"} {
+		if strings.Count(text, kept) != 1 {
+			t.Errorf("%q is %d times in the document", kept, strings.Count(text, kept))
+		}
+	}
+	if strings.Contains(text, "old") {
+		t.Error("the results of the run before are still there")
+	}
+	for part, rows := range map[string][]string{
+		"load": {
+			`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `POST 100 × 500 B \| sqlite \| 1`, `POST 100 × 500 B \| sqlite \| 2`,
+			`GET 1,000 full \| sqlite \| 1`, `GET 1,000 full \| sqlite \| 2`, `info/collections \| sqlite \| 2`,
+			`batch: append 100 × 500 B \| sqlite \| 1`, `batch: commit 250 \| sqlite \| 1`,
+			`batch: append 100 × 500 B \| sqlite \| 2`, `batch: commit 250 \| sqlite \| 2`,
+		},
+		"memory": {
+			`appends 100 × 500 B \| sqlite`, `commits 100 × 500 B \| sqlite`, `appends 250 × 500 B \| sqlite`, `commits 250 × 500 B \| sqlite`,
+			`appends 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`, `commits 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`,
+		},
+		"start": {`sqlite`},
+		"rows":  {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
+	} {
+		_, rest, _ := strings.Cut(text, "<!-- bench: "+part+" -->\n")
+		results, _, _ := strings.Cut(rest, "<!-- bench: end of "+part+" -->")
+		if !strings.Contains(results, "`go run ./bench -connections 1,2 -engines sqlite -parts load,memory,start,rows -rows 1e3,2e3 -runs 1 -window 20ms` on ") {
+			t.Errorf("%s does not say how it was made:\n%s", part, results)
+		}
+		table := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(results, -1)
+		if len(table) != 1+len(rows) {
+			t.Errorf("%s has %d rows below its head, want %d:\n%s", part, len(table)-1, len(rows), results)
+		}
+		for _, row := range rows {
+			if !slices.ContainsFunc(table, func(line string) bool { return regexp.MustCompile(`^\| ` + row + ` \|.* [1-9]`).MatchString(line) }) {
+				t.Errorf("%s has no row %s with a figure:\n%s", part, row, results)
+			}
+		}
+	}
+}
+
+func TestDocumentWithoutPlace(t *testing.T) {
+	t.Parallel()
+	if _, err := replace(document, "elsewhere", "text"); err == nil {
+		t.Error("results are lost without a word")
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-connections", "0"},
+		{"-connections", "16,1"},
+		{"-rows", "1.5"},
+		{"-engines", "mysql"},
+		{"-parts", "all"},
+		{"-runs", "0"},
+		{"-window", "0s"},
+	} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	t.Parallel()
+	same := func(d time.Duration) time.Duration { return d }
+	if got := median([]time.Duration{5, 1, 3}, same); got != 3 {
+		t.Errorf("of three: %d", got)
+	}
+	if got := median([]time.Duration{7, 1, 3, 5}, same); got != 4 {
+		t.Errorf("of four: %d", got)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{7: "7", 100: "100", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
