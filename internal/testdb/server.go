@@ -38,6 +38,10 @@ type PostgresOptions struct {
 
 	// Initdb are more arguments of initdb.
 	Initdb []string
+
+	// Dir is where the server's folder is made; empty: where the system keeps
+	// temporary files.
+	Dir string
 }
 
 // PostgresServer is a server that this process started. It listens on a Unix
@@ -70,7 +74,7 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "holdfast-pg-")
+	dir, err := os.MkdirTemp(opts.Dir, "holdfast-pg-")
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
@@ -60,9 +62,69 @@ func TestFullDisk(t *testing.T) {
 			}}
 		}
 	})
-	t.Logf("%s", &h.tally)
-	if h.tally.refused.Load() == 0 && !t.Failed() {
-		t.Error("the disk was never full")
+	h.struck()
+}
+
+// The disk of the database server fills up: it refuses what needs space, and
+// when it has none for its log it falls, and where it does not get up again on
+// the full disk, its operator makes space and starts it.
+func TestFullDiskOnPostgres(t *testing.T) {
+	t.Parallel()
+	if !private(t) {
+		return
+	}
+	d := newDisk(t, "160m")
+	db := testdb.OwnPostgres(t, testdb.PostgresOptions{
+		Durable: true, Dir: d.dir,
+		Initdb: []string{"--wal-segsize=1"}, Settings: []string{"min_wal_size=2MB", "max_wal_size=4MB"},
+	})
+	o := newOutage(t, db.URL(), db.URL())
+	fell, lay := 0, 0
+	o.rounds(10, func(round int) fault {
+		return fault{strike: func() {
+			d.fill(o.choice(round).IntN(40))
+			pause(o.load.refused, 100*time.Millisecond)
+			if round%2 == 1 {
+				ctx, cancel := context.WithTimeout(t.Context(), bound)
+				defer cancel()
+				for err := error(nil); err == nil; { // the log takes what it has still
+					_, err = o.admin.Exec(ctx, `SELECT pg_logical_emit_message(false, '', repeat('x', 100000))`)
+				}
+				pause(o.load.refused, bound)
+				fell++
+			}
+			d.free()
+		}, recover: func() {
+			if o.restart(db) {
+				lay++
+			}
+			o.recovered()
+		}}
+	})
+	t.Logf("the database fell %d times, and %d times it did not get up by itself", fell, lay)
+	o.end()
+}
+
+// restart starts the database if it has ended, and returns when it is there.
+func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
+	o.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(bound); ; <-tick.C {
+		if closed(db.Ended()) {
+			ended = true
+			must(o.t, db.Stop()) // it knows now
+			must(o.t, db.Start())
+		}
+		conn, err := pgx.Connect(o.t.Context(), o.url)
+		if err == nil {
+			must(o.t, conn.Close(o.t.Context()))
+			o.connect()
+			return ended
+		}
+		if time.Now().After(deadline) {
+			o.t.Fatal(err)
+		}
 	}
 }
 

@@ -159,7 +159,17 @@ func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 			return
 		}
 	}
-	h.t.Logf("%d rounds: %s", n, &h.tally)
+	h.tally.rounds = n
+	h.t.Logf("%s", &h.tally)
+}
+
+// struck fails where the faults of many rounds had nobody refused: they were
+// none.
+func (h *harness) struck() {
+	h.t.Helper()
+	if h.tally.rounds >= 10 && h.tally.refused.Load() == 0 && !h.t.Failed() {
+		h.t.Errorf("nobody was refused in %d rounds", h.tally.rounds)
+	}
 }
 
 // bound is how long anything that is waited for may take.
@@ -246,11 +256,12 @@ func must(t *testing.T, err error) {
 
 // tally is what a test has seen.
 type tally struct {
+	rounds                      int
 	acknowledged, there, absent int64
 	reads, refused, slowest     atomic.Int64 // of reads in a round, answers 503, and the longest wait for any answer
 }
 
 func (c *tally) String() string {
-	return fmt.Sprintf("%d acknowledgements checked; of the writes without one %d were there and %d were not; %d reads; %d answers of 503; the slowest after %v",
-		c.acknowledged, c.there, c.absent, c.reads.Load(), c.refused.Load(), time.Duration(c.slowest.Load()).Round(time.Millisecond))
+	return fmt.Sprintf("%d rounds: %d acknowledgements checked; of the writes without one %d were there and %d were not; %d reads; %d answers of 503; the slowest after %v",
+		c.rounds, c.acknowledged, c.there, c.absent, c.reads.Load(), c.refused.Load(), time.Duration(c.slowest.Load()).Round(time.Millisecond))
 }

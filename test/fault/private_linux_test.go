@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -66,6 +67,7 @@ type disk struct {
 func newDisk(t *testing.T, size string) *disk {
 	t.Helper()
 	dir := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // PostgreSQL is another user where this is root
 	must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+size))
 	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return &disk{t, dir}
