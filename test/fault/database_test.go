@@ -19,7 +19,7 @@ import (
 // and takes no new ones.
 func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
-	db := testdb.DurablePostgres(t)
+	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
 	o := newOutage(t, db.URL(), db.URL())
 	o.rounds(20, func(round int) fault {
 		choose := o.choice(round)

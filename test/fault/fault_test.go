@@ -17,6 +17,7 @@ package fault
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -33,7 +34,13 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+func TestMain(m *testing.M) {
+	// These tests wait for faults to pass more than for a processor.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(binary.Main(m))
+}
 
 // A kill -9 takes away what the server had in memory and not yet in a file.
 func TestKillOnSQLite(t *testing.T) {

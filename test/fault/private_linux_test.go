@@ -22,7 +22,11 @@ const capSysAdmin = 21
 func private(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_PRIVATE") != "" {
-		must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+		err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+		if errors.Is(err, os.ErrPermission) {
+			t.Skipf("no disk of its own: mounting is not allowed here: %v", err)
+		}
+		must(t, err)
 		return true
 	}
 	own := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
