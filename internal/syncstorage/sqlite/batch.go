@@ -74,13 +74,14 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
 		return ss.Delta{}, err
 	}
 	var d ss.Delta
+	sql := sqlStageOver
 	if !found {
-		d.Records = 1
+		sql, d.Records = sqlStage, 1
 	}
 	if u.Payload.Set {
 		d.Bytes = int64(len(u.Payload.Value)) - size
 	}
-	return d, exec(st.c, sqlStage, st.user, st.coll, b, u.ID, u.SortIndex, u.TTL, u.Payload)
+	return d, exec(st.c, sql, u.SortIndex, u.TTL, u.Payload, st.user, st.coll, b, u.ID)
 }
 
 // stagedBytes is what the user would have if the batch were committed now. What
@@ -148,9 +149,13 @@ func (st *step) drain(b ss.BatchID) error {
 			s.ColumnBytes(3, payload)
 			u.Payload = ss.Some(payload)
 		}
-		old, bytes, err := st.header(u.ID)
-		if err != nil {
-			return err
+		var old *ss.BSO
+		var bytes int64
+		if st.found.Count > 0 { // a first sync has nothing to look up, and a batch no id twice
+			var err error
+			if old, bytes, err = st.header(u.ID); err != nil {
+				return err
+			}
 		}
 		return st.put(old, bytes, &u, ss.FromBatch)
 	}, st.user, st.coll, b)

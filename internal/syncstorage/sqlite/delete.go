@@ -85,7 +85,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.Modified}
 		st.delta.Bytes = -st.found.Bytes
-		if err := exec(st.c, sqlSetUser, st.user, st.stamp); err != nil {
+		if err := st.setUser(); err != nil {
 			return err
 		}
 		written.Used, err = st.quota()

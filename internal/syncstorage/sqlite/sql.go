@@ -13,8 +13,8 @@ const (
 
 // Stamps and counters.
 const (
-	sqlSetUser = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, 0, ?)
-		ON CONFLICT DO UPDATE SET modified = excluded.modified`
+	sqlAddUser       = `INSERT INTO user_collections (modified, user_id, collection_id) VALUES (?, ?, 0)`
+	sqlSetUser       = `UPDATE user_collections SET modified = ? WHERE user_id = ? AND collection_id = 0`
 	sqlAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, ?, ?)`
 	sqlSetCollection = `UPDATE user_collections SET modified = ?, count = count + ?, total_bytes = total_bytes + ?
 		WHERE user_id = ? AND collection_id = ?`
@@ -26,9 +26,10 @@ const (
 const (
 	sqlHeader = `SELECT sortindex, modified, expiry, length(payload) FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
-	sqlUpsert = `INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, modified, expiry, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET sortindex = excluded.sortindex, modified = excluded.modified,
-			expiry = excluded.expiry, payload = excluded.payload`
+	// One of these, by what was found: an upsert costs as much as both.
+	sqlInsertBSO = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	sqlUpdateBSO = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ?
+		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
 	sqlUpdateHeader = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
 	sqlDeleteBSO        = `DELETE FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
@@ -46,9 +47,10 @@ const (
 	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	sqlStagedSize = `SELECT coalesce(length(payload), 0) FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
-	sqlStage = `INSERT INTO batch_bsos (user_id, collection_id, batch_id, batch_bso_id, sortindex, ttl, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET sortindex = coalesce(excluded.sortindex, sortindex),
-			ttl = coalesce(excluded.ttl, ttl), payload = coalesce(excluded.payload, payload)`
+	sqlStage = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	// What this record does not say stays as an earlier one has said it.
+	sqlStageOver = `UPDATE batch_bsos SET sortindex = coalesce(?, sortindex), ttl = coalesce(?, ttl), payload = coalesce(?, payload)
+		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id`
 	sqlDeleteBatch = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`

@@ -15,6 +15,7 @@ type step struct {
 	user  int64
 	w     ss.Write
 	coll  int64 // 0: the collection's name is unknown
+	known bool  // the user has a row
 	last  ss.Timestamp
 	found collection
 	stamp ss.Timestamp // of this write
@@ -61,7 +62,7 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 		if st.coll == ss.TombstoneID {
 			st.found = collection{} // an unknown name, not the user's own row
 		}
-		st.last = user.Modified
+		st.known, st.last = user.Row, user.Modified
 		st.stamp = ss.NextStamp(w.Now, st.last)
 		return fn(st)
 	})
@@ -115,11 +116,20 @@ func (st *step) finish() (ss.Written, error) {
 	if err != nil {
 		return ss.Written{}, err
 	}
-	if err := exec(st.c, sqlSetUser, st.user, st.stamp); err != nil {
+	if err := st.setUser(); err != nil {
 		return ss.Written{}, err
 	}
 	used, err := st.quota()
 	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: used}, err
+}
+
+// setUser moves the user's stamp.
+func (st *step) setUser() error {
+	sql := sqlSetUser
+	if !st.known {
+		sql = sqlAddUser
+	}
+	return exec(st.c, sql, st.stamp, st.user)
 }
 
 // quota returns the user's bytes after the step. What has expired and is not
@@ -181,7 +191,11 @@ func (st *step) put(old *ss.BSO, oldBytes int64, u *ss.Update, mode ss.MergeMode
 		st.expired += oldBytes
 	}
 	st.delta = st.delta.Add(delta)
-	return exec(st.c, sqlUpsert, st.user, st.coll, b.ID, b.SortIndex, b.Modified, expiry(b.Expiry), b.Payload)
+	sql := sqlUpdateBSO
+	if old == nil {
+		sql = sqlInsertBSO
+	}
+	return exec(st.c, sql, b.SortIndex, b.Modified, expiry(b.Expiry), b.Payload, st.user, st.coll, b.ID)
 }
 
 // putAll merges records in their order.
