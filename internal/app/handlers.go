@@ -44,11 +44,11 @@ func (a *App) mainHandler() http.Handler {
 	// Monitors get an answer also when everything else has to wait.
 	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(opts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at, err := a.resolver.Resolve(r)
+		path := a.resolver.Path(r)
 		switch {
-		case err == nil && storage != nil && synchttp.Owns(at.Path):
+		case storage != nil && synchttp.Owns(path):
 			storage.ServeHTTP(w, r)
-		case err == nil && tokens != nil && tokenhttp.Owns(at.Path):
+		case tokens != nil && tokenhttp.Owns(path):
 			tokens.ServeHTTP(w, r)
 		default:
 			root.ServeHTTP(w, r)
@@ -58,13 +58,7 @@ func (a *App) mainHandler() http.Handler {
 
 // label names the route of a request by its inner path.
 func (a *App) label(of func(path string) string) func(*http.Request) string {
-	return func(r *http.Request) string {
-		at, err := a.resolver.Resolve(r)
-		if err != nil {
-			return "other"
-		}
-		return of(at.Path)
-	}
+	return func(r *http.Request) string { return of(a.resolver.Path(r)) }
 }
 
 func (a *App) dockerflow() *synchttp.Dockerflow {

@@ -79,6 +79,22 @@ func (r *Resolver) Resolve(req *http.Request) (Address, error) {
 	return Address{Origin: o, Target: public, Path: path}, nil
 }
 
+// Path is the path of Address alone, which costs less. It is "" where Resolve
+// finds no path; that the origin can be told, Path does not say.
+func (r *Resolver) Path(req *http.Request) string {
+	target, ok := originForm(req.RequestURI)
+	if !ok {
+		return ""
+	}
+	var o Origin
+	if r.public != nil {
+		o = *r.public
+	}
+	_, inner := o.Map(target)
+	path, _, _ := strings.Cut(inner, "?")
+	return path
+}
+
 // originForm is path and query of a request target. A client that believes to
 // be talking to a proxy sends the whole URL.
 func originForm(target string) (string, bool) {

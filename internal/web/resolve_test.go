@@ -176,6 +176,28 @@ func TestResolvePublicURL(t *testing.T) {
 	}
 }
 
+// Path is what Resolve says, and does not need a host for it.
+func TestPath(t *testing.T) {
+	t.Parallel()
+	for public, targets := range map[string]map[string]string{
+		"":                         {"/x?y": "/x", "/a%2Fb/../c": "/a%2Fb/../c", "http://h/x?y": "/x", "*": "", "": ""},
+		"https://example.org/sync": {"/sync/x?y": "/x", "/x": "/x", "/sync?y": "/", "/synchro": "/synchro"},
+	} {
+		r := resolver(t, public)
+		for target, want := range targets {
+			req := &http.Request{Host: "example.org", RequestURI: target}
+			at, err := r.Resolve(req)
+			if got := r.Path(req); got != want || err == nil && got != at.Path {
+				t.Errorf("%q below %q: path %q, resolved %q, want %q", target, public, got, at.Path, want)
+			}
+			req.Host = ""
+			if got := r.Path(req); got != want {
+				t.Errorf("%q below %q without a host: path %q", target, public, got)
+			}
+		}
+	}
+}
+
 func TestNewResolverRefuses(t *testing.T) {
 	t.Parallel()
 	if _, err := web.NewResolver("example.org", nil); !fault.Is(err, fault.Invalid) {
