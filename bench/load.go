@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-func loadHead(out io.Writer) { (&table{out: out}).head() }
+func loadHead(o *options, out io.Writer) { (&table{out: out}).head(o) }
 
 // measureLoad fills the table's rows of one engine.
 func measureLoad(ctx context.Context, o *options, e *engine, out io.Writer) error {

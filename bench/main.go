@@ -145,7 +145,7 @@ func choice(name, list string, of []string) ([]string, error) {
 // an engine and a server that have done nothing yet.
 var parts = []struct {
 	name    string
-	head    func(io.Writer)
+	head    func(*options, io.Writer)
 	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
 }{
 	{"load", loadHead, measureLoad},
@@ -166,13 +166,13 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s\nWindows of %v, medians of %d.", o.command, on, o.window, o.runs)}
+	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s", o.command, on)}
 	for _, p := range parts {
 		if !slices.Contains(o.parts, p.name) {
 			continue
 		}
 		err := r.part(p.name, func(out io.Writer) error {
-			p.head(out)
+			p.head(o, out)
 			for _, name := range o.engines {
 				if err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, out) }); err != nil {
 					return fmt.Errorf("%s: %w", name, err)

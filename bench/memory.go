@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-func memoryHead(out io.Writer) {
+func memoryHead(_ *options, out io.Writer) {
 	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took |\n|---|---|--:|--:|--:|\n")
 }
 

@@ -13,8 +13,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-func rowsHead(out io.Writer) {
-	fmt.Fprintf(out, "| rows of the server | of a user | users | engine | PUT/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|\n")
+func rowsHead(o *options, out io.Writer) {
+	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, records of %d B.\n\n| rows of the server | of a user | users | engine | PUT/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|\n", o.window, o.runs, o.size.rowsCallers, o.size.rowsPayload)
 }
 
 // measureRows lets a table grow and tells what a PUT costs at each size: first

@@ -13,8 +13,8 @@ const (
 	idleGoal  = 60 << 20
 )
 
-func startHead(out io.Writer) {
-	fmt.Fprintf(out, "| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n")
+func startHead(o *options, out io.Writer) {
+	fmt.Fprintf(out, "Medians of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
 }
 
 // measureStart starts a server with every room on, again and again, on the data
