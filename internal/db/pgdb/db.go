@@ -162,10 +162,13 @@ func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) erro
 	if err != nil {
 		return err
 	}
-	defer release(conn)
+	spoiled := true // also where fn panics
+	defer func() { release(conn, spoiled) }()
 	ctx, cancel := context.WithTimeout(ctx, db.opts.StatementTimeout)
 	defer cancel()
-	return fn(ctx, conn.Conn())
+	err = fn(ctx, conn.Conn())
+	spoiled = ctx.Err() != nil
+	return err
 }
 
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
@@ -178,15 +181,22 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// release gives a connection back. One that is broken leaves the pool at once:
-// the driver takes up to 15 seconds to close it where the server does not
-// answer, and with its place taken no other could be made until then.
-func release(conn *pgxpool.Conn) {
-	if conn.Conn().IsClosed() {
-		conn.Hijack()
+// release gives a connection back, but for one that is broken or spoiled: on
+// which a statement was given up. The word to stop it may reach the server when
+// the next one has begun, and would stop that. Such a connection leaves the
+// pool at once: the driver takes up to 15 seconds to close it where the server
+// does not answer, and with its place taken no other could be made until then.
+func release(conn *pgxpool.Conn, spoiled bool) {
+	if !spoiled && !conn.Conn().IsClosed() {
+		conn.Release()
 		return
 	}
-	conn.Release()
+	c := conn.Hijack()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = c.Close(ctx) // whatever becomes of it
+	}()
 }
 
 // fault asks the hook of the tests.

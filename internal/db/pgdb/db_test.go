@@ -212,6 +212,51 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestGivenUp: a connection on which a statement was given up is not used
+// again, because the word to stop may come late and stop another.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: time.Second})
+	backend := func() (pid int) {
+		t.Helper()
+		found, err := db.One(t.Context(), pgdb.Statement{Name: "pid", SQL: `SELECT pg_backend_pid()`}, nil, &pid)
+		if err != nil || !found {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	stream := func(read int) {
+		t.Helper()
+		rows, err := db.Stream(t.Context(), series, 5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; n < read && rows.Next(); n++ {
+		}
+		rows.Close()
+	}
+	pid := backend()
+	stream(6000)
+	if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "broken", SQL: `SELECT 1/0`}); err == nil || backend() != pid {
+		t.Error("a good connection was given away")
+	}
+	for _, giveUp := range []func(){
+		func() { _, _ = db.Exec(t.Context(), sleep, 60.0) },
+		func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, _ = db.Stream(ctx, sleep, 60.0)
+		},
+		func() { stream(10) },
+	} {
+		giveUp()
+		before := pid
+		if pid = backend(); pid == before {
+			t.Error("the connection is used again")
+		}
+	}
+}
+
 // TestStreamGoesSilent has a server that stops in the middle of an answer.
 func TestStreamGoesSilent(t *testing.T) {
 	t.Parallel()

@@ -87,8 +87,8 @@ func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 func (r *Rows) Err() error { return classify(r.rows.Err()) }
 
 // Close gives the connection back; a second call does nothing. Rows that
-// nobody has read are not fetched: the server is told to stop, and the
-// connection comes back when it has, which nobody waits for but DB.Close.
+// nobody has read are not fetched: the server is told to stop, which nobody
+// waits for, and the connection is closed.
 func (r *Rows) Close() {
 	if r.closed {
 		return
@@ -103,9 +103,11 @@ func (r *Rows) Close() {
 }
 
 func (r *Rows) release() {
+	spoiled := !r.ended
 	if r.rows != nil {
 		r.rows.Close()
+		spoiled = spoiled || r.rows.Err() != nil
 	}
 	r.cancel()
-	release(r.conn)
+	release(r.conn, spoiled)
 }
