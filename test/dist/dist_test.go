@@ -92,6 +92,12 @@ func release(t *testing.T) string {
 	return dir
 }
 
+// tree is the folder with what is in the tarball.
+func tree(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(release(t), "linux_"+native(t).dist)
+}
+
 var released = sync.OnceValues(func() (string, error) { return makeRelease("first", "umask 022") })
 
 // makeRelease copies the source and makes a release of the copy, in a shell that

@@ -102,7 +102,7 @@ func TestTarball(t *testing.T) {
 // The binary runs where there is nothing else, and says what it is.
 func TestBinary(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(release(t), "linux_"+native(t).dist, "holdfast")
+	path := filepath.Join(tree(t), "holdfast")
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ var commented = regexp.MustCompile(`(?m)^#([a-z_]+ = |\[)`)
 // Every setting of the example is one, and its default a value that it takes.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
-	tree := filepath.Join(release(t), "linux_"+native(t).dist)
+	tree := tree(t)
 	example, err := os.ReadFile(filepath.Join(tree, "holdfast.toml"))
 	if err != nil {
 		t.Fatal(err)

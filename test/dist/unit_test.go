@@ -15,7 +15,7 @@ import (
 // unit reads the unit as it is released.
 func unit(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(release(t), "linux_"+native(t).dist, "holdfast.service"))
+	text, err := os.ReadFile(filepath.Join(tree(t), "holdfast.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,23 +32,54 @@ func unitSetting(t *testing.T, text, key string) string {
 	return found[0][1]
 }
 
-// systemd knows every word of the unit, and has little to say against it.
+// systemd knows every word of the unit, and has little to say against it; the
+// same with what docs/operations.md adds for HTTPS.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	need(t, "systemd", "systemd-analyze")
-	text := unit(t)
+	override := regexp.MustCompile("(?s)```\n(\\[Service\\]\n.*?)```").FindStringSubmatch(operations(t))
+	if override == nil {
+		t.Fatal("the documentation has no override of the unit")
+	}
 	// Nothing is installed where the unit looks for it.
-	text = strings.Replace(text, "ExecStart=holdfast ", "ExecStart="+filepath.Join(release(t), "linux_"+native(t).dist, "holdfast")+" ", 1)
-	path := filepath.Join(t.TempDir(), "holdfast.service")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	text := strings.Replace(unit(t), "ExecStart=holdfast ", "ExecStart="+filepath.Join(tree(t), "holdfast")+" ", 1)
+	for _, tc := range []struct{ name, more, exposure string }{{"released", "", "15"}, {"overridden", override[1], "18"}} {
+		path := filepath.Join(t.TempDir(), "holdfast.service")
+		if err := os.WriteFile(path, []byte(text+tc.more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := output(t, "systemd-analyze", "verify", "--man=no", path); strings.Contains(out, "holdfast") {
+			t.Errorf("%s: %s", tc.name, out)
+		}
+		// In tenths; what is left is the network, which is the service, and
+		// what newer versions of systemd may ask for.
+		output(t, "systemd-analyze", "security", "--offline=yes", "--threshold="+tc.exposure, path)
+	}
+}
+
+func operations(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if out := output(t, "systemd-analyze", "verify", "--man=no", path); strings.Contains(out, "holdfast") {
-		t.Errorf("verify: %s", out)
+	return string(text)
+}
+
+// What the documentation installs from the tarball is in it, and the unit finds
+// it where it comes to be.
+func TestInstallByHand(t *testing.T) {
+	t.Parallel()
+	installed := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^sudo install (?:-D )?(?:-m \d+ )?([a-z.]+) (/\S+)$`).FindAllStringSubmatch(operations(t), -1) {
+		if _, err := os.Stat(filepath.Join(tree(t), found[1])); err != nil {
+			t.Error(err)
+		}
+		installed[found[1]] = found[2]
 	}
-	// In tenths; what is left is the network, which is the service, and what
-	// newer versions of systemd may ask for.
-	output(t, "systemd-analyze", "security", "--offline=yes", "--threshold=15", path)
+	if len(installed) != 4 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
+		t.Errorf("installed %v", installed)
+	}
 }
 
 // The command of the unit, with its environment, starts a server that tells
@@ -56,7 +87,7 @@ func TestUnit(t *testing.T) {
 func TestUnitStarts(t *testing.T) {
 	t.Parallel()
 	text := unit(t)
-	tree, root := filepath.Join(release(t), "linux_"+native(t).dist), t.TempDir()
+	tree, root := tree(t), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "etc/holdfast"), 0o700); err != nil {
 		t.Fatal(err)
 	}
