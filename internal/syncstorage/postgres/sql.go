@@ -27,7 +27,7 @@ var (
 			$6::text[], $7::bigint[], $8::bytea[], $9::bigint[], $10::bigint[], $11::bigint, $12::bigint,
 			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::boolean)`}
 	sqlCommit = pgdb.Statement{Name: "sync.commit", SQL: `
-		SELECT sync_commit_v1($1::bigint, $2::integer, $3::text,
+		SELECT sync_commit_v2($1::bigint, $2::integer, $3::text,
 			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint, $10::bigint,
 			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::boolean)`}
 	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", SQL: `
