@@ -92,6 +92,9 @@ func (room Room) Handler(o Options) http.Handler {
 		if begun && err != nil {
 			panic(http.ErrAbortHandler) // the server's way to cut a connection
 		}
+		if r.Close && body != nil {
+			body.linger(w.Header())
+		}
 	})
 }
 

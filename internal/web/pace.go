@@ -85,6 +85,29 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// What is taken of a body that nobody wants: more than the largest that rooms
+// do want, for a peer that sends it whole before it reads the answer.
+const (
+	lingerBytes = 4 << 20
+	lingerTime  = 5 * time.Second
+)
+
+// linger takes what still comes of the body, a while. Where the peer has asked
+// for the connection to be closed, net/http would do so at once, and a close
+// with bytes unread is a reset: a proxy that is still sending takes it for a
+// failure of the server, whatever the answer was. An answer that says how long
+// it is goes out before, so that the peer need not send the rest.
+func (b *pacedBody) linger(answer http.Header) {
+	if b.ended {
+		return
+	}
+	if answer.Get("Content-Length") != "" {
+		_ = b.conn.Flush()
+	}
+	_ = b.conn.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes)
+}
+
 // limit sets the deadline of the next wait. Where a connection has none, as in
 // tests of a handler alone, nothing is limited.
 func (b *pacedBody) limit(now time.Time) {

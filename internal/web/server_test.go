@@ -213,6 +213,43 @@ func TestTruncatedBody(t *testing.T) {
 	}
 }
 
+// TestRefusedBody: a body that nobody reads gets its answer and then an end, not
+// a reset, which a proxy takes for a failure.
+func TestRefusedBody(t *testing.T) {
+	t.Parallel()
+	l := web.DefaultLimits()
+	refuses := room(func(http.ResponseWriter, *http.Request) error { return fault.New(fault.Denied, "no") })
+	refuses.Error = func(w http.ResponseWriter, _ *http.Request, _ error) {
+		w.Header().Set("Content-Length", "2")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, "no")
+	}
+	base := start(t, refuses.Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
+	for _, connection := range []string{"close", "keep-alive"} {
+		conn := dial(t, base)
+		send(t, conn, "PUT / HTTP/1.1\r\nHost: a\r\nConnection: "+connection+"\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 500_000))
+		r := bufio.NewReader(conn)
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: status %d", connection, res.StatusCode)
+		}
+		// It was on its way when the answer came.
+		send(t, conn, strings.Repeat("x", 10_000))
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.ReadByte(); err != io.EOF {
+			t.Errorf("%s: after the answer: %v", connection, err)
+		}
+	}
+}
+
 // TestPaceIsOfThePeerOnly: a handler may take longer than the peer's grace,
 // before, between and after its reads; neither the body nor the request's
 // context suffers from it, and the connection stays good.

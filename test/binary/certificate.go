@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Certificate writes a certificate of 127.0.0.1 and localhost and its key, and returns their
+// Certificate writes a certificate of 127.0.0.1, localhost and example.org and its key, and returns their
 // paths and a client that trusts it.
 func Certificate(t *testing.T) (cert, key string, client *http.Client) {
 	t.Helper()
@@ -26,7 +26,7 @@ func Certificate(t *testing.T) (cert, key string, client *http.Client) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost", "example.org"}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {

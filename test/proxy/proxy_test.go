@@ -1,0 +1,235 @@
+// Package proxy runs the binary behind the programs that operators put in
+// front of it, each by the configuration that docs/operations.md prints.
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
+// block is the only fenced block of a language in the operators' guide.
+func block(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash("../../docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "\n```"+language+"\n")
+	if len(parts) != 2 {
+		t.Fatalf("docs/operations.md has %d blocks of %s", len(parts)-1, language)
+	}
+	found, _, _ := strings.Cut(parts[1], "\n```\n")
+	return found + "\n"
+}
+
+// replace swaps texts that must be there once, in pairs of old and new.
+func replace(t *testing.T, text string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if strings.Count(text, pairs[i]) != 1 {
+			t.Fatalf("the configuration of the guide has %q not once:\n%s", pairs[i], text)
+		}
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	return text
+}
+
+// freePort is an address that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// program is a server of others that runs for a test.
+type program struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+	said  bytes.Buffer // to be read when it has ended
+}
+
+// run starts a program and returns when its address is listened on, false when
+// somebody else has taken that meanwhile.
+func run(t *testing.T, address string, cmd *exec.Cmd) (p *program, ok bool) {
+	t.Helper()
+	p = &program{cmd: cmd, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &p.said, &p.said
+	// It must not outlive a test process that was killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait(); close(p.ended) }() // how it ended is in what it said
+	t.Cleanup(func() {
+		p.end()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(cmd.Path), &p.said)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			return p, true
+		}
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			if !strings.Contains(p.said.String(), "ddress already in use") {
+				t.Fatalf("%s ended", cmd.Path)
+			}
+			return p, false
+		case <-ctx.Done():
+			t.Fatalf("nothing listens on %s", address)
+		}
+	}
+}
+
+// end ends the program and its children.
+func (p *program) end() {
+	select {
+	case <-p.ended:
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+// proxy is a kind of proxy.
+type proxy struct {
+	name string
+	// start runs it in front of the upstream and returns where it listens; edit
+	// changes the configuration of the guide.
+	start func(t *testing.T, upstream, cert, key string, edit func(string) string) string
+}
+
+var proxies = []proxy{{"nginx", startNginx}, {"caddy", startCaddy}}
+
+// attempts is how often another port is tried.
+const attempts = 5
+
+func startNginx(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+	t.Helper()
+	path := binary.Program(t, "nginx")
+	for range attempts {
+		dir, address := t.TempDir(), freePort(t)
+		site := edit(replace(t, block(t, "nginx"),
+			"listen 443 ", "listen "+address+" ",
+			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
+			"/etc/letsencrypt/live/example.org/privkey.pem", key,
+			"http://127.0.0.1:8000", upstream))
+		// What a distribution's nginx.conf has around a site, but for the folders.
+		conf := "daemon off; master_process off; pid nginx.pid; error_log stderr;\n" +
+			"events {}\nhttp {\naccess_log off;\n"
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			conf += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
+		}
+		write(t, filepath.Join(dir, "nginx.conf"), conf+site+"}\n")
+		if _, ok := run(t, address, exec.Command(path, "-p", dir, "-c", "nginx.conf", "-e", "stderr")); ok {
+			return address
+		}
+	}
+	t.Fatal("nginx does not start")
+	return ""
+}
+
+func startCaddy(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+	t.Helper()
+	path := binary.Program(t, "caddy")
+	for range attempts {
+		dir, address := t.TempDir(), freePort(t)
+		_, port, _ := net.SplitHostPort(address)
+		site := edit(replace(t, block(t, "caddyfile"),
+			"example.org {\n", fmt.Sprintf("example.org {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),
+			"127.0.0.1:8000", strings.TrimPrefix(upstream, "http://")))
+		global := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port %s\n\tstorage file_system %s\n}\n", port, dir)
+		file := filepath.Join(dir, "Caddyfile")
+		write(t, file, global+site)
+		cmd := exec.Command(path, "run", "--config", file, "--adapter", "caddyfile")
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
+		if _, ok := run(t, address, cmd); ok {
+			return address
+		}
+	}
+	t.Fatal("caddy does not start")
+	return ""
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// site is a server behind a proxy, as a client finds it.
+type site struct {
+	server  *binary.Server
+	address string // where the proxy really is
+	public  string // where a client believes it to be
+	client  *http.Client
+}
+
+// build starts a server and a proxy in front of it. public is the address that
+// clients type, such as https://example.org/sync.
+func (p proxy) build(t *testing.T, public string, edit func(string) string, vars ...string) *site {
+	t.Helper()
+	if edit == nil {
+		edit = func(conf string) string { return conf }
+	}
+	if strings.Count(public, "/") == 2 { // a name of its own: the guide says to leave the prefix out
+		inner := edit
+		edit = func(conf string) string { return inner(replace(t, conf, "/sync/", "/")) }
+	}
+	cert, key, client := binary.Certificate(t)
+	server := binary.Start(t, t.TempDir(), vars...)
+	s := &site{server: server, address: p.start(t, server.URL, cert, key, edit), public: public, client: client}
+	// Names lead to the proxy, whatever they are.
+	transport := client.Transport.(*http.Transport)
+	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, s.address)
+	}
+	return s
+}
+
+// user is a client with credentials of the public address.
+func (s *site) user(uid int64) binary.Credentials {
+	c := s.server.Token(uid)
+	c.Endpoint = fmt.Sprintf("%s/1.5/%d", s.public, uid)
+	return c
+}
+
+// want sends a request through the proxy that must be answered with the status.
+func (s *site) want(t *testing.T, c binary.Credentials, status int, method, path, body string) binary.Answer {
+	t.Helper()
+	a, err := c.SendBy(t.Context(), s.client, method, path, body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if a.Status != status {
+		t.Fatalf("%s %s: %d %.200s, want %d", method, path, a.Status, a.Body, status)
+	}
+	return a
+}

@@ -1,0 +1,400 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// each runs a test behind every proxy.
+func each(t *testing.T, test func(*testing.T, proxy)) {
+	t.Helper()
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, p)
+		})
+	}
+}
+
+// TestSite has clients do what they do, under each kind of public address.
+func TestSite(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p proxy) {
+		for name, mode := range map[string]struct {
+			public  string
+			setting string
+			version int // of HTTP, which the client speaks
+		}{
+			"prefix":          {"https://example.org/sync", "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync", 2},
+			"own name":        {"https://example.org", "HOLDFAST_SERVER__PUBLIC_URL=https://example.org", 1},
+			"trusted headers": {"https://example.org", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", 2},
+			"another port":    {"https://example.org:8443", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.0/8", 1},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := p.build(t, mode.public, nil, mode.setting, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+accounts(t))
+				if mode.version == 1 {
+					protocols := &http.Protocols{}
+					protocols.SetHTTP1(true)
+					s.client.Transport.(*http.Transport).Protocols = protocols
+				}
+				signsIn(t, s, mode.version)
+				anyID(t, s)
+				preconditions(t, s)
+				largeBodies(t, s)
+				spoofs(t, s)
+			})
+		}
+	})
+}
+
+// accounts is an accounts server that believes every token.
+func accounts(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"user":"alice","scope":["https://identity.mozilla.com/apps/oldsync"]}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// signsIn gets a storage token by the public address; it must lead back there.
+func signsIn(t *testing.T, s *site, version int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.public+"/1.0/sync/1.5", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer opaque")
+	req.Header.Set("X-KeyID", "1234-qqo")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var granted struct {
+		ID, Key  string
+		UID      int64
+		Endpoint string `json:"api_endpoint"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&granted); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("sign in: %d %v", resp.StatusCode, err)
+	}
+	if resp.ProtoMajor != version {
+		t.Errorf("over HTTP/%d, want %d", resp.ProtoMajor, version)
+	}
+	if want := fmt.Sprintf("%s/1.5/%d", s.public, granted.UID); granted.Endpoint != want {
+		t.Errorf("the storage is at %s, want %s", granted.Endpoint, want)
+	}
+	c := binary.Credentials{ID: granted.ID, Key: granted.Key, UID: granted.UID, Endpoint: granted.Endpoint}
+	s.want(t, c, http.StatusOK, "PUT", "/storage/meta/global", `{"payload":"x"}`)
+}
+
+// anyID writes and reads records with ids that a proxy might take for
+// something else.
+func anyID(t *testing.T, s *site) {
+	t.Helper()
+	c := s.user(2)
+	ids := map[string]string{ // as they are sent, and as they are
+		"%7Bguid%7D": "{guid}", "%7bguid2%7d": "{guid2}", "a%2Fb": "a/b", "..": "..", "%2e": ".", "with%20space": "with space",
+		"per%25cent": "per%cent", "q%3Fx": "q?x", "h%23x": "h#x", "%41": "A", "a+b": "a+b", "a;b": "a;b", "a:b@c": "a:b@c", "~x": "~x",
+		"back%5Cslash": `back\slash`, "a%26b=c": "a&b=c",
+	}
+	for sent, id := range ids {
+		payload := strconv.Quote("of " + sent)
+		s.want(t, c, http.StatusOK, "PUT", "/storage/col/"+sent, `{"payload":`+payload+`}`)
+		a := s.want(t, c, http.StatusOK, "GET", "/storage/col/"+sent, "")
+		var got struct{ ID, Payload string }
+		if err := json.Unmarshal([]byte(a.Body), &got); err != nil || got.ID != id || got.Payload != "of "+sent {
+			t.Errorf("%s: %s", sent, a.Body)
+		}
+	}
+	a := s.want(t, c, http.StatusOK, "GET", "/info/collection_counts", "")
+	if want := fmt.Sprintf(`{"col":%d}`, len(ids)); a.Body != want {
+		t.Errorf("counts %s, want %s", a.Body, want)
+	}
+	a = s.want(t, c, http.StatusOK, "GET", "/storage/col?ids=%7Bguid%7D,with%20space&full=1", "")
+	if strings.Count(a.Body, `"payload"`) != 2 {
+		t.Errorf("two ids: %s", a.Body)
+	}
+}
+
+func preconditions(t *testing.T, s *site) {
+	t.Helper()
+	c := s.user(3)
+	stamp := s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"x"}`).Header.Get("X-Last-Modified")
+	send := func(method, header, value, body string) binary.Answer {
+		req, err := c.Request(t.Context(), method, "/storage/col/x", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(header, value)
+		resp, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}
+	}
+	if a := send("GET", "X-If-Modified-Since", stamp, ""); a.Status != http.StatusNotModified || a.Header.Get("X-Last-Modified") != stamp || a.Body != "" {
+		t.Errorf("not modified: %+v", a)
+	}
+	if a := send("GET", "X-If-Modified-Since", "1.00", ""); a.Status != http.StatusOK {
+		t.Errorf("modified: %+v", a)
+	}
+	if a := send("PUT", "X-If-Unmodified-Since", "1.00", `{"payload":"y"}`); a.Status != http.StatusPreconditionFailed || a.Header.Get("X-Last-Modified") != stamp {
+		t.Errorf("modified since: %+v", a)
+	}
+	if a := send("PUT", "X-If-Unmodified-Since", stamp, `{"payload":"y"}`); a.Status != http.StatusOK || a.Header.Get("X-Weave-Timestamp") == "" {
+		t.Errorf("not modified since: %+v", a)
+	}
+}
+
+// largest is syncstorage.limits.max_request_bytes as it is shipped.
+const largest = 2625536
+
+// largeBodies sends the largest body, one that is a little too large, and one
+// that no proxy of the guide lets through.
+func largeBodies(t *testing.T, s *site) {
+	t.Helper()
+	c := s.user(4)
+	body := func(size int) string {
+		const frame = `{"payload":""}`
+		return strings.Replace(frame, `""`, `"`+strings.Repeat("x", size-len(frame))+`"`, 1)
+	}
+	// The payload may be 4 KiB less than the body, so that much is blank.
+	s.want(t, c, http.StatusOK, "PUT", "/storage/col/large", body(largest-4096)+strings.Repeat(" ", 4096))
+	if a := s.want(t, c, http.StatusOK, "GET", "/storage/col/large", ""); len(a.Body) < largest-4096 {
+		t.Errorf("%d bytes came back", len(a.Body))
+	}
+	for _, size := range []int{largest + 1, 4 << 20} {
+		s.want(t, c, http.StatusRequestEntityTooLarge, "PUT", "/storage/col/larger", body(size))
+	}
+	s.want(t, c, http.StatusNotFound, "GET", "/storage/col/larger", "")
+}
+
+// spoofs has a client send what only a proxy may; nothing changes by it, and no
+// address comes into the log.
+func spoofs(t *testing.T, s *site) {
+	t.Helper()
+	c := s.user(5)
+	req, err := c.Request(t.Context(), http.MethodGet, "/info/collections", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Forwarded-Host", "evil.example")
+	req.Header.Set("X-Forwarded-Proto", "http")
+	req.Header.Set("X-Forwarded-For", "203.0.113.7")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("with forged headers: %d", resp.StatusCode)
+	}
+	if log := s.server.Output.String(); strings.Contains(log, "203.0.113.7") || strings.Contains(log, "evil.example") {
+		t.Errorf("the log has what a client claims of itself:\n%s", log)
+	}
+}
+
+// TestUntrusted: headers of a proxy that is not trusted are not believed.
+func TestUntrusted(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p proxy) {
+		s := p.build(t, "https://example.org", nil, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
+		s.want(t, s.user(1), http.StatusUnauthorized, "GET", "/info/collections", "")
+		s.server.AwaitMetric(`holdfast_refusals_total{reason="hawk-mac",room="syncstorage"} 1`)
+	})
+}
+
+// TestCompression: an answer that the proxy has compressed is the same one.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	compress := map[string]func(string) string{
+		"nginx": func(conf string) string {
+			return replace(t, conf, "server_name ", "gzip on; gzip_proxied any; gzip_types application/json application/newlines; server_name ")
+		},
+		"caddy": func(conf string) string { return replace(t, conf, "bind ", "encode gzip\n\tbind ") },
+	}
+	each(t, func(t *testing.T, p proxy) {
+		s := p.build(t, "https://example.org/sync", compress[p.name], "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
+		c := s.user(1)
+		payload := strings.Repeat("abcd", 10_000)
+		stamp := s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"`+payload+`"}`).Header.Get("X-Last-Modified")
+		// The client asks for gzip by itself, and takes it off again.
+		for _, path := range []string{"/storage/col/x", "/storage/col?full=1"} {
+			req, err := c.Request(t.Context(), http.MethodGet, path, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !resp.Uncompressed || !strings.Contains(string(text), payload) || resp.Header.Get("X-Last-Modified") != stamp {
+				t.Errorf("%s: %d bytes, compressed %v, X-Last-Modified %s, %v", path, len(text), resp.Uncompressed, resp.Header.Get("X-Last-Modified"), err)
+			}
+		}
+	})
+}
+
+// TestLargeDownload takes 50 MB at a phone's pace: all of it arrives, and the
+// server never holds much of it.
+func TestLargeDownload(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p proxy) {
+		s := p.build(t, "https://example.org/sync", nil, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
+		c := s.user(1)
+		const records, each = 200, 250_000
+		payload := strings.Repeat("x", each)
+		for i := 0; i < records; i += 10 {
+			var b bytes.Buffer
+			for j := i; j < i+10; j++ {
+				fmt.Fprintf(&b, "{\"id\":\"%d\",\"payload\":\"%s\"}\n", j, payload)
+			}
+			body := "[" + strings.ReplaceAll(strings.TrimSpace(b.String()), "\n", ",") + "]"
+			s.want(t, c, http.StatusOK, "POST", "/storage/col", body)
+		}
+		resetPeak(t, s.server.Cmd.Process.Pid)
+		before := peak(t, s.server.Cmd.Process.Pid)
+		req, err := c.Request(t.Context(), http.MethodGet, "/storage/col?full=1", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		// Nothing is read until the server cannot send any more.
+		s.server.AwaitMetric(`holdfast_http_requests{state="active"} 1`)
+		n, err := io.Copy(io.Discard, resp.Body)
+		if err != nil || n < records*each {
+			t.Errorf("%d bytes of %d, %v", n, records*each, err)
+		}
+		if grown := peak(t, s.server.Cmd.Process.Pid) - before; grown > records*each/2 {
+			t.Errorf("the server grew by %d MB for an answer of %d MB", grown>>20, records*each>>20)
+		}
+	})
+}
+
+// resetPeak makes the kernel forget the greatest size of a process.
+func resetPeak(t *testing.T, pid int) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o600); err != nil {
+		t.Skipf("the kernel does not count memory anew: %v", err)
+	}
+}
+
+// peak is the greatest size of a process in bytes.
+func peak(t *testing.T, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Fatalf("no VmHWM in %s", status)
+	}
+	kb, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kb << 10
+}
+
+// TestAbort: a client that goes away in the middle of an upload has written
+// nothing, and holds nothing.
+func TestAbort(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p proxy) {
+		s := p.build(t, "https://example.org/sync", nil, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
+		c := s.user(1)
+		req, err := c.Request(t.Context(), http.MethodPut, "/storage/col/half", `{"payload":"`+strings.Repeat("x", 1<<20)+`"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wire bytes.Buffer
+		if err := req.Write(&wire); err != nil {
+			t.Fatal(err)
+		}
+		conf := s.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+		conf.ServerName, conf.NextProtos = "example.org", []string{"http/1.1"}
+		dialer := tls.Dialer{Config: conf}
+		conn, err := dialer.DialContext(t.Context(), "tcp", s.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(wire.Bytes()[:wire.Len()/2]); err != nil {
+			t.Fatal(err)
+		}
+		s.server.AwaitMetric(`holdfast_http_requests{state="active"} 1`)
+		conn.Close()
+		metrics := s.server.AwaitAnswer("/metrics", func(_ int, body string) bool {
+			return strings.Contains(body, "\nholdfast_http_requests{state=\"active\"} 0\n") &&
+				strings.Contains(body, `holdfast_http_request_duration_seconds_count{method="PUT"`)
+		})
+		if strings.Contains(metrics, `status="5`) {
+			t.Errorf("an aborted upload counts as the server's failure:\n%s", metrics)
+		}
+		s.want(t, c, http.StatusNotFound, "GET", "/storage/col/half", "")
+		s.want(t, c, http.StatusOK, "PUT", "/storage/col/whole", `{"payload":"x"}`)
+	})
+}
+
+// TestRestart: the proxy says 502 while the server is away, and finds the next
+// one by itself; one that is told to end answers what it has begun.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p proxy) {
+		s := p.build(t, "https://example.org/sync", nil, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
+		c := s.user(1)
+		s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"x"}`)
+		for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+			s.server.Signal(end)
+			<-s.server.Ended
+			s.want(t, c, http.StatusBadGateway, "GET", "/storage/col/x", "")
+			s.server = binary.Start(t, s.server.Data, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync",
+				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.server.URL, "http://"))
+			ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
+			defer cancel()
+			for back := false; !back; {
+				a, err := c.SendBy(ctx, s.client, "GET", "/storage/col/x", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				// A proxy may hold a server for dead a little longer than it is.
+				if back = a.Status == http.StatusOK; !back && a.Status != http.StatusBadGateway {
+					t.Fatalf("after the restart: %d %s", a.Status, a.Body)
+				}
+				if !back {
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		}
+	})
+}
