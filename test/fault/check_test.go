@@ -77,6 +77,9 @@ func (h *harness) settle(w *writer, there state) {
 	case maps.Equal(there, w.state):
 		h.tally.absent++ // its batch is open still, and can be committed
 	case maps.Equal(there, after):
+		if h.load.certain && lost.refused {
+			h.t.Errorf("%s was refused, and done", lost)
+		}
 		h.tally.there++
 		if lost.commits {
 			w.batch = nil

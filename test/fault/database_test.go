@@ -21,7 +21,7 @@ func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
 	o := newOutage(t, db.URL(), db.URL())
-	o.rounds(20, func(round int) fault {
+	o.rounds(10, func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
 			if round%2 == 1 {
@@ -52,7 +52,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	must(t, err)
 	must(t, admin.Close(t.Context()))
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
-	o.rounds(20, func(round int) fault {
+	o.rounds(10, func(round int) fault {
 		choose := o.choice(round)
 		terminate := func() { // at least one, and any number
 			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, 1+choose.IntN(10))
@@ -111,7 +111,7 @@ func TestPoolOfTwo(t *testing.T) {
 	for len(o.writers) < 64 {
 		o.join(newUser(t, secret, int64(len(o.users)+1)), 11)
 	}
-	o.rounds(20, func(round int) fault {
+	o.rounds(10, func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
 			o.locked(`SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`, func() { hold(round, choose) })

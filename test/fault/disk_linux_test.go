@@ -3,6 +3,7 @@ package fault
 import (
 	"bufio"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,14 +38,15 @@ func TestFullDisk(t *testing.T) {
 	h.rounds(20, func(round int) fault {
 		switch round % 5 {
 		default:
-			return fault{readable: true, strike: func() {
+			return fault{readable: true, certain: true, strike: func() {
 				full(round)
 				d.free()
 			}, recover: func() {}}
 		case 1:
-			return fault{readable: true, strike: func() {
+			return fault{readable: true, certain: true, strike: func() {
 				full(round)
 				h.commands(d)
+				h.server.Await("/readyz", http.StatusOK) // for those who read
 				d.free()
 			}, recover: func() {}}
 		case 2, 3, 4:
@@ -80,7 +82,7 @@ func TestFullDiskOnPostgres(t *testing.T) {
 	})
 	o := newOutage(t, db.URL(), db.URL())
 	fell, lay := 0, 0
-	o.rounds(10, func(round int) fault {
+	o.rounds(6, func(round int) fault {
 		return fault{strike: func() {
 			d.fill(o.choice(round).IntN(40))
 			pause(o.load.refused, 100*time.Millisecond)

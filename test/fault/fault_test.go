@@ -77,6 +77,7 @@ type fault struct {
 	strike, recover func()
 	deadly          bool // a server dies: from then on requests may have no answer
 	readable        bool // who reads is not refused
+	certain         bool // a write that is refused has not been done
 }
 
 // harness is a server, those who write to it, and what they know.

@@ -45,6 +45,7 @@ type step struct {
 
 	puts    state // with no stamps yet
 	deletes []key
+	refused bool // not merely lost
 	staged  bool // puts wait in the batch
 	commits bool // the batch ends
 }

@@ -67,6 +67,7 @@ func (w *writer) run(h *harness, l *load) {
 		step.known, step.sent = w.user.known(), h.clock.Add(1)
 		a, answered := h.ask(l, h.of(w), w.user, step.method, step.path, step.body)
 		if !answered {
+			step.refused = a.Status == http.StatusServiceUnavailable
 			w.lost = step
 			if l.deadly {
 				return // perhaps with the server
