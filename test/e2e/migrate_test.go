@@ -129,8 +129,9 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 		execute(t, small, fmt.Sprintf(`DROP TABLE IF EXISTS fill_%d`, rows))
 	}
 	again := binary.Run(t, env, "migrate")
-	if left := strings.Count(again.Stdout, "applied"); again.Status != 0 || done+left != 7 {
-		t.Errorf("%d and then %d migrations were applied: status %d\n%s%s", done, left, again.Status, again.Stdout, again.Stderr)
+	execute(t, small, fmt.Sprintf(`SELECT 1 / (count(*) = %d)::int FROM schema_migrations`, done+strings.Count(again.Stdout, "applied")))
+	if again.Status != 0 || !strings.Contains(again.Stdout, "tokenserver") {
+		t.Errorf("with room again: status %d\n%s%s", again.Status, again.Stdout, again.Stderr)
 	}
 }
 

@@ -94,8 +94,8 @@ func TestMigrateAtOnce(t *testing.T) {
 	want, all := uninterrupted(t)
 	url := testdb.PostgresDatabase(t)
 	for _, tc := range []struct {
-		env  []string
-		want int
+		env   []string
+		least int
 	}{
 		{onPostgres(t, url), len(all)},
 		{binary.Environ("HOLDFAST_DATA=" + testdb.SQLite(t)), 2},
@@ -122,8 +122,8 @@ func TestMigrateAtOnce(t *testing.T) {
 		}
 		runs.Wait()
 		slices.Sort(done)
-		if n := len(slices.Compact(slices.Clone(done))); n != tc.want || len(done) != n {
-			t.Errorf("%d migrations, %d of them different, want %d:\n%s", len(done), n, tc.want, strings.Join(done, ""))
+		if n := len(slices.Compact(slices.Clone(done))); n < tc.least || len(done) != n {
+			t.Errorf("%d migrations, %d of them different, want at least %d:\n%s", len(done), n, tc.least, strings.Join(done, ""))
 		}
 	}
 	sameSchema(t, url, want)

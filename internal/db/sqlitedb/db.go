@@ -87,11 +87,16 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	}
 	// Another process (a command beside the server) may hold the lock for the
 	// length of its transaction; a backup may be restoring the WAL.
-	conn.SetBusyTimeout(5 * time.Second)
+	conn.SetBusyTimeout(patience)
+	if mode&sqlite.OpenReadWrite != 0 {
+		if err := keepLog(conn); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
 	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`, `cache_size = -4096`}
 	if mode&sqlite.OpenReadWrite != 0 {
 		pragmas = append(pragmas,
-			`journal_mode = WAL`, `synchronous = FULL`, `wal_autocheckpoint = 4000`, `journal_size_limit = 67108864`)
+			`synchronous = FULL`, `wal_autocheckpoint = 4000`, `journal_size_limit = 67108864`)
 	}
 	for _, p := range pragmas {
 		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+p, nil); err != nil {
@@ -99,6 +104,21 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 		}
 	}
 	return conn, nil
+}
+
+// patience is how long a connection waits for another process.
+const patience = 5 * time.Second
+
+// keepLog turns a file to WAL. Of two processes that do so with a new file at
+// once each has what the other waits for, so the engine does not wait at all,
+// and tells both that the file is busy.
+func keepLog(conn *sqlite.Conn) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		err := sqlitex.ExecuteTransient(conn, `PRAGMA journal_mode = WAL`, nil)
+		if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // Close lets the writes that were accepted finish, then closes the file. Reads

@@ -355,6 +355,27 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// TestOpenAtOnce has many open a new file, as a server and commands do.
+func TestOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	for i := range 50 {
+		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				db, err := sqlitedb.Open(context.Background(), sqlitedb.Options{Path: path})
+				if err == nil {
+					err = errors.Join(write(db, `CREATE TABLE IF NOT EXISTS t (k)`), db.Close())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
