@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,7 +76,9 @@ func TestHealth(t *testing.T) {
 
 	ready := binary.Start(t, t.TempDir())
 	waits := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@127.0.0.1:"+port+"/none")
+	everywhere := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_LISTEN=:0")
 	_, readyPort, _ := net.SplitHostPort(strings.TrimPrefix(ready.Admin, "http://"))
+	_, everyPort, _ := net.SplitHostPort(strings.TrimPrefix(everywhere.Admin, "http://"))
 	for _, tc := range []struct {
 		name   string
 		env    []string
@@ -83,11 +86,11 @@ func TestHealth(t *testing.T) {
 		says   string
 	}{
 		{"ready", ready.Env, 0, "ok\n"},
-		{"proxies are not asked", append(ready.Env, "HTTP_PROXY=http://127.0.0.1:"+port, "HOLDFAST_SERVER__ADMIN_LISTEN=0.0.0.0:"+readyPort), 0, "ok\n"},
-		{"an address without a host", append(ready.Env, "HOLDFAST_SERVER__ADMIN_LISTEN=:"+readyPort), 0, "ok\n"},
+		{"proxies are not asked", append(slices.Clip(ready.Env), "HTTP_PROXY=http://127.0.0.1:"+port, "HOLDFAST_SERVER__ADMIN_LISTEN=0.0.0.0:"+readyPort), 0, "ok\n"},
+		{"an address without a host", append(slices.Clip(everywhere.Env), "HOLDFAST_SERVER__ADMIN_LISTEN=:"+everyPort), 0, "ok\n"},
 		{"not ready", waits.Env, 1, "holdfast: not ready: syncstorage: "},
-		{"not there", append(ready.Env, "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:"+port), 1, "connection refused"},
-		{"no admin listener", append(ready.Env, "HOLDFAST_SERVER__ADMIN_LISTEN="), 1, "server.admin_listen is empty"},
+		{"not there", append(slices.Clip(ready.Env), "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:"+port), 1, "connection refused"},
+		{"no admin listener", append(slices.Clip(ready.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="), 1, "server.admin_listen is empty"},
 	} {
 		r := binary.Run(t, tc.env, "health")
 		if r.Status != tc.status || !strings.Contains(r.Stdout+r.Stderr, tc.says) {
