@@ -95,7 +95,7 @@ func splitIDs(s string) []string {
 
 // flushAt is how much of a listing is encoded before it is sent on: memory does
 // not grow with the answer.
-const flushAt = 64 << 10
+const flushAt = 256 << 10
 
 // buffers are for listings under way, and used again.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}

@@ -160,7 +160,7 @@ func TestListingFailsLate(t *testing.T) {
 	u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
 		return brokenStore{Store: s, list: cutAfter(90, errors.New("disk on fire"), &released)}
 	}}).user(t)
-	u.fill(100, 2000)
+	u.fill(100, 8000)
 	for _, accept := range []string{"application/json", "application/newlines"} {
 		released = false
 		res, err := u.Client().Do(u.request("GET", u.path("/storage/toys?full"), nil, "Accept: "+accept))
@@ -169,7 +169,7 @@ func TestListingFailsLate(t *testing.T) {
 		}
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err == nil || res.StatusCode != 200 || len(body) < 64<<10 || json.Valid(body) {
+		if err == nil || res.StatusCode != 200 || len(body) < 256<<10 || json.Valid(body) {
 			t.Errorf("%s: %d, %d bytes, %v", accept, res.StatusCode, len(body), err)
 		}
 		if !released {
