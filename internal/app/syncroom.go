@@ -20,7 +20,10 @@ func (a *App) openSync(ctx context.Context, create bool) error {
 		return err
 	}
 	over := a.metrics.Counter("holdfast_sync_over_quota_total", "Writes of users over a quota that is not enforced.")
-	a.storage = syncstorage.NewService(store, cfg, func(o syncstorage.Owner, used int64) {
+	// A client that takes a large listing slowly holds a connection; half of
+	// them are for everybody else.
+	_, _, connections := a.databases[len(a.databases)-1].connections()
+	a.storage = syncstorage.NewService(store, cfg, connections/2, func(o syncstorage.Owner, used int64) {
 		over.WithLabelValues().Inc()
 		a.log.Warn("a user is over the quota, which is not enforced", "uid", o.UID, "bytes", used)
 	})

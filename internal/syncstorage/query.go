@@ -79,7 +79,8 @@ type Listing struct {
 	// the sequence.
 	Items iter.Seq2[*BSO, error]
 
-	release func()
+	release  func()
+	gathered bool // it is in memory, and holds nothing of the engine
 }
 
 // NewListing is for backends. release, which may be nil, gives back what Items

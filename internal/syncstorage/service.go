@@ -16,14 +16,17 @@ type Service struct {
 
 	// overQuota is told of a write that an unenforced quota let pass.
 	overQuota func(o Owner, used int64)
+
+	streams streams
 }
 
-// NewService returns the service on a store. overQuota may be nil.
-func NewService(store Store, conf Config, overQuota func(o Owner, used int64)) *Service {
+// NewService returns the service on a store of which so many listings at once
+// may be read while their clients take them. overQuota may be nil.
+func NewService(store Store, conf Config, streaming int, overQuota func(o Owner, used int64)) *Service {
 	if overQuota == nil {
 		overQuota = func(Owner, int64) {}
 	}
-	return &Service{store: store, conf: conf, overQuota: overQuota}
+	return &Service{store: store, conf: conf, overQuota: overQuota, streams: newStreams(streaming, conf.PoolConnectionTimeout)}
 }
 
 // Limits are those of a collection; of none in particular for "".
@@ -224,12 +227,28 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r.Collection, id, r.If, r.Now)
 }
 
-// List reads a page of a collection.
+// List reads a page of a collection. fault.Unavailable when too many large ones
+// are under way.
 func (s *Service) List(ctx context.Context, o Owner, q *Query) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	return s.store.List(ctx, o, q)
+	l, err := s.store.List(ctx, o, q)
+	if err != nil || l.gathered {
+		return l, err
+	}
+	if !s.streams.try() {
+		l.Close() // others need what it holds, and it is to be as new as its answer
+		if err := s.streams.enter(ctx); err != nil {
+			return nil, err
+		}
+		if l, err = s.store.List(ctx, o, q); err != nil {
+			s.streams.leave()
+			return nil, err
+		}
+	}
+	s.streams.hold(l)
+	return l, nil
 }
 
 // Collections is info/collections.

@@ -51,15 +51,25 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-func (r *response) Write(p []byte) (int, error) {
+// pieceBytes is what a client is given time for at once. More would let one
+// that takes nothing at all wait for as long as one that takes it slowly.
+const pieceBytes = 16 << 10
+
+func (r *response) Write(p []byte) (written int, err error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	start := time.Now()
-	r.wait(start, len(p))
-	n, err := r.ResponseWriter.Write(p)
-	r.pace.count(n, time.Since(start))
-	return n, err
+	for {
+		piece := p[written:min(len(p), written+pieceBytes)]
+		start := time.Now()
+		r.wait(start, len(piece))
+		n, err := r.ResponseWriter.Write(piece)
+		r.pace.count(n, time.Since(start))
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
 }
 
 // Unwrap lets http.ResponseController find what is underneath.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,22 @@ func (h *house) resident(line string) int64 {
 	}
 	h.t.Fatalf("no line %s", line)
 	return 0
+}
+
+// sockets is how many connections the server has open.
+func (h *house) sockets() (n int) {
+	h.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", h.server.Cmd.Process.Pid)
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		h.t.Skipf("the system does not tell of the files of a process: %v", err)
+	}
+	for _, f := range all {
+		if to, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
 }
 
 // bystanders are clients that behave, beside some that do not.

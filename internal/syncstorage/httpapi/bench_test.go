@@ -26,7 +26,7 @@ func bench(b *testing.B, store ss.Store) (serve func(method, target, body string
 	}
 	s := &server{clock: clock.NewManual(dawn)}
 	h := &httpapi.Handler{
-		Service: ss.NewService(store, conf, nil), Keyring: keys, Clock: s.clock.Now, TimeSkew: conf.HawkTimeSkew, Address: addresses.Resolve,
+		Service: ss.NewService(store, conf, 16, nil), Keyring: keys, Clock: s.clock.Now, TimeSkew: conf.HawkTimeSkew, Address: addresses.Resolve,
 	}
 	id, key := s.token(b, keys, claims(1))
 	headers := map[string]http.Header{}

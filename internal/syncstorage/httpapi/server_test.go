@@ -76,7 +76,7 @@ func start(t testing.TB, with setup) *server {
 		t.Fatal(err)
 	}
 	h := &httpapi.Handler{
-		Service:  ss.NewService(store, conf, func(_ ss.Owner, used int64) { s.over.Store(used) }),
+		Service:  ss.NewService(store, conf, 16, func(_ ss.Owner, used int64) { s.over.Store(used) }),
 		Keyring:  s.keys,
 		Clock:    s.clock.Now,
 		TimeSkew: conf.HawkTimeSkew,

@@ -1,0 +1,96 @@
+package fault
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+)
+
+// Clients that ask for a large collection and then take nothing of it are cut
+// off in time. Until then they hold neither the memory of the server nor all
+// connections of its database: those for whom there is none are refused, and
+// others do not notice.
+func TestStalledReaders(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		data := testdb.SQLite(t)
+		// Each of the readers that there may be keeps up to 4 MB of the file.
+		stalledReaders(t, 192<<20+64*4<<20, data)
+		// What the readers' snapshots have kept from being reused is reused.
+		wal, err := os.Stat(filepath.Join(data, "syncstorage.db-wal"))
+		must(t, err)
+		t.Logf("the WAL has %d MB", wal.Size()>>20)
+		if wal.Size() > 128<<20 { // twice of what is kept of a long one
+			t.Errorf("the WAL has %d MB", wal.Size()>>20)
+		}
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		stalledReaders(t, 192<<20, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
+	})
+}
+
+func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
+	t.Helper()
+	const stalled, bystanding, size = 64, 4, 50 << 20
+	h := openHouse(t, bystanding+1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s", "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=5s")...)
+	large := h.users[0]
+	h.fill(large, "history", size)
+	beside := h.bystand(bystanding)
+	request := h.text(large, http.MethodGet, "/storage/history?full=1", "")
+	request = bytes.Replace(request, []byte("\r\n"), []byte("\r\nConnection: close\r\n"), 1)
+	start := time.Now()
+	var clients sync.WaitGroup
+	for range stalled {
+		conn := h.dial()
+		must(t, conn.SetDeadline(time.Now().Add(bound)))
+		clients.Go(func() { // and takes no more than the first line
+			_, err := conn.Write(request)
+			answer := make([]byte, len("HTTP/1.1 200"))
+			if err == nil {
+				_, err = io.ReadFull(conn, answer)
+			}
+			if status := string(answer[9:]); err != nil || status != "200" && status != "503" {
+				t.Errorf("a large listing: %q %v", answer, err)
+			}
+		})
+	}
+	clients.Wait() // connections have a deadline
+	h.server.AwaitAnswer("/metrics", func(_ int, body string) bool { return loaded(body) <= bystanding })
+	h.server.AwaitAnswer("/livez", func(int, string) bool { return h.sockets() < stalled })
+	t.Logf("all were given up after %v", time.Since(start).Round(time.Second))
+	beside.stop()
+	if peak := h.resident("VmHWM"); peak > most {
+		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, most>>20)
+	} else {
+		t.Logf("%d MB at the peak", peak>>20)
+	}
+	// PostgreSQL is told to stop and has to say that it has.
+	h.server.AwaitAnswer("/livez", func(int, string) bool {
+		_, body := h.server.Get("/__lbheartbeat__")
+		return strings.Contains(body, `"active_connections":0`)
+	})
+}
+
+// loaded is how many requests are under way, of the default of
+// server.max_requests.
+func loaded(metrics string) float64 {
+	_, text, _ := strings.Cut(metrics, "\nholdfast_load ")
+	text, _, _ = strings.Cut(text, "\n")
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return share * 256
+}
