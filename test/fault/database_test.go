@@ -29,7 +29,7 @@ func TestDatabaseStops(t *testing.T) {
 				o.await(o.load.after(10)) // on the connections that there are
 			}
 			must(t, db.Stop())
-			hold(round, choose)
+			o.hold(round, choose)
 			must(t, db.Start())
 		}, recover: func() {
 			o.connect()
@@ -61,14 +61,14 @@ func TestNoConnectionLeft(t *testing.T) {
 			if round%2 == 0 {
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT 0`)
 				terminate()
-				hold(round, choose)
+				o.hold(round, choose)
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT -1`)
 				return
 			}
 			taken := takeAll(t, as("others", db.URL()))
 			terminate()
 			taken = append(taken, takeAll(t, as("others", db.URL()))...)
-			hold(round, choose)
+			o.hold(round, choose)
 			for _, conn := range taken {
 				must(t, conn.Close(t.Context()))
 			}
@@ -114,7 +114,7 @@ func TestPoolOfTwo(t *testing.T) {
 	o.rounds(10, func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
-			o.locked(`SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`, func() { hold(round, choose) })
+			o.locked(`SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`, func() { o.hold(round, choose) })
 		}, recover: o.recovered}
 	})
 	o.end()
@@ -133,7 +133,7 @@ func TestLocks(t *testing.T) {
 	o.rounds(20, func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
-			o.locked(locks[round%len(locks)], func() { hold(round, choose) })
+			o.locked(locks[round%len(locks)], func() { o.hold(round, choose) })
 		}, recover: o.recovered}
 	})
 	o.end()
@@ -174,7 +174,7 @@ func TestFrozenDatabase(t *testing.T) {
 				pids = append(pids, db.PID())
 			}
 			signal(syscall.SIGSTOP)
-			hold(round, choose)
+			o.hold(round, choose)
 			signal(syscall.SIGCONT)
 		}, recover: o.recovered}
 	})

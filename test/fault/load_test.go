@@ -12,7 +12,7 @@ import (
 type load struct {
 	fault
 	struck  chan struct{} // from now on requests may be refused, or be lost where the fault is deadly
-	refused chan struct{} // the first one was
+	refused chan struct{} // a write was
 	over    chan struct{} // the fault has happened: write no more
 	once    sync.Once     // closes refused
 
@@ -118,7 +118,9 @@ func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body str
 	}
 	if err == nil {
 		h.tally.refused.Add(1)
-		l.once.Do(func() { close(l.refused) })
+		if method != http.MethodGet {
+			l.once.Do(func() { close(l.refused) })
+		}
 	}
 	return a, false
 }

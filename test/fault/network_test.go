@@ -22,16 +22,16 @@ func TestNetwork(t *testing.T) {
 			switch round % 4 {
 			case 0: // what was sent arrives late
 				n.silence()
-				hold(round, choose)
+				o.hold(round, choose)
 			case 1:
 				n.silence()
-				hold(round, choose)
+				o.hold(round, choose)
 				n.cut()
 			case 2:
 				n.slow(time.Duration(choose.IntN(20)) * time.Millisecond)
 				o.await(o.load.after(10))
 				n.cut()
-				hold(round, choose)
+				o.hold(round, choose)
 			case 3:
 				for range 1 + choose.IntN(5) {
 					pause(nil, time.Duration(choose.IntN(20))*time.Millisecond)

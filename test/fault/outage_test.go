@@ -69,14 +69,13 @@ func (h *harness) choice(round int) *rand.Rand {
 	return rand.New(rand.NewPCG(h.seed, uint64(round)<<8|0xfe))
 }
 
-// hold lasts for a moment in most rounds, and in one of five for longer than
-// the server has patience.
-func hold(round int, choose *rand.Rand) {
-	if d := time.Duration(choose.Int64N(int64(dbPatience / 2))); round%5 == 4 {
-		pause(nil, dbPatience+d)
-	} else {
-		pause(nil, d/5)
+// hold lasts for a moment in most rounds, and in one of five until a write is
+// refused, which has to happen in time.
+func (o *outage) hold(round int, choose *rand.Rand) {
+	if round%5 == 4 {
+		pause(o.load.refused, o.bound+time.Second)
 	}
+	pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
 
 // recovered waits until the server has found its way back by itself, and until
