@@ -98,12 +98,16 @@ func tree(t *testing.T) string {
 	return filepath.Join(release(t), "linux_"+native(t).dist)
 }
 
-var released = sync.OnceValues(func() (string, error) { return makeRelease("first", "umask 022") })
+var released = sync.OnceValues(func() (string, error) { return makeRelease("here-", "umask 022") })
 
 // makeRelease copies the source and makes a release of the copy, in a shell that
 // first does as it is told. Where it is made must not be seen in what is made.
-func makeRelease(name, first string) (string, error) {
-	source, out := filepath.Join(scratch, name, "source"), filepath.Join(scratch, name, "dist")
+func makeRelease(where, first string) (string, error) {
+	dir, err := os.MkdirTemp(scratch, where)
+	if err != nil {
+		return "", err
+	}
+	source, out := filepath.Join(dir, "source"), filepath.Join(dir, "dist")
 	for _, part := range []string{"cmd", "docs", "internal", "packaging"} {
 		if err := os.CopyFS(filepath.Join(source, part), os.DirFS(filepath.Join("..", "..", part))); err != nil {
 			return "", err

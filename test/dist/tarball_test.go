@@ -25,7 +25,7 @@ import (
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	first := release(t)
-	second, err := makeRelease("second, elsewhere", "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8")
+	second, err := makeRelease("else where, ", "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,16 +66,10 @@ func TestServiceManagerAway(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	// Nobody listens on this port while the test has it.
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	taken.Close()
+	const nobody = "127.0.0.1:1" // a port that only root may take, and that no service has had for decades
 
 	ready := binary.Start(t, t.TempDir())
-	waits := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@127.0.0.1:"+port+"/none")
+	waits := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@"+nobody+"/none")
 	everywhere := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_LISTEN=:0")
 	_, readyPort, _ := net.SplitHostPort(strings.TrimPrefix(ready.Admin, "http://"))
 	_, everyPort, _ := net.SplitHostPort(strings.TrimPrefix(everywhere.Admin, "http://"))
@@ -86,10 +80,10 @@ func TestHealth(t *testing.T) {
 		says   string
 	}{
 		{"ready", ready.Env, 0, "ok\n"},
-		{"proxies are not asked", append(slices.Clip(ready.Env), "HTTP_PROXY=http://127.0.0.1:"+port, "HOLDFAST_SERVER__ADMIN_LISTEN=0.0.0.0:"+readyPort), 0, "ok\n"},
+		{"proxies are not asked", append(slices.Clip(ready.Env), "HTTP_PROXY=http://"+nobody, "HOLDFAST_SERVER__ADMIN_LISTEN=0.0.0.0:"+readyPort), 0, "ok\n"},
 		{"an address without a host", append(slices.Clip(everywhere.Env), "HOLDFAST_SERVER__ADMIN_LISTEN=:"+everyPort), 0, "ok\n"},
 		{"not ready", waits.Env, 1, "holdfast: not ready: syncstorage: "},
-		{"not there", append(slices.Clip(ready.Env), "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:"+port), 1, "connection refused"},
+		{"not there", append(slices.Clip(ready.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+nobody), 1, "connection refused"},
 		{"no admin listener", append(slices.Clip(ready.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="), 1, "server.admin_listen is empty"},
 	} {
 		r := binary.Run(t, tc.env, "health")
