@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -177,6 +178,91 @@ func TestGroupsAreObserved(t *testing.T) {
 	}
 	if last := groups[len(groups)-1]; last.Steps != 1 || last.Commit != 0 {
 		t.Errorf("a group that cannot begin: %+v", last)
+	}
+}
+
+// The first step of a group has no savepoint of its own: what it did is undone
+// all the same, and nothing else.
+func TestFirstStepFails(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func() error{
+		"an error": func() error { return errors.New("boom") },
+		"a panic":  func() error { panic("a bug in a step") },
+	} {
+		var groups []int
+		db := open(t, sqlitedb.Options{ObserveGroup: func(g sqlitedb.Group) { groups = append(groups, g.Steps) }})
+		must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+		started, released := make(chan struct{}), make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			err := db.Write(context.Background(), "first", func(c *sqlite.Conn) error {
+				must(t, sqlitex.Execute(c, `INSERT INTO t VALUES (1)`, nil))
+				close(started)
+				<-released
+				return end()
+			})
+			if err == nil {
+				t.Errorf("%s: the step succeeded", name)
+			}
+		})
+		<-started
+		for i := range 3 {
+			wg.Go(func() { must(t, write(db, `INSERT INTO t VALUES (?)`, i+2)) })
+		}
+		for db.Queued() < 3 {
+			runtime.Gosched()
+		}
+		close(released)
+		wg.Wait()
+		if n := count(t, db); n != 3 {
+			t.Errorf("%s: %d rows, want those of the other three", name, n)
+		}
+		if !slices.Equal(groups, []int{1, 4}) {
+			t.Errorf("%s: groups of %v steps: the four were not one", name, groups)
+		}
+	}
+}
+
+// A step that is to be alone shares no transaction, whoever waits before and
+// after it; failing, it undoes all of its own.
+func TestWriteAlone(t *testing.T) {
+	t.Parallel()
+	var groups []int
+	db := open(t, sqlitedb.Options{ObserveGroup: func(g sqlitedb.Group) { groups = append(groups, g.Steps) }})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	release := hold(t, db)
+	boom := errors.New("boom")
+	var wg sync.WaitGroup
+	queue := func(fn func()) {
+		n := db.Queued()
+		wg.Go(fn)
+		for db.Queued() == n {
+			runtime.Gosched()
+		}
+	}
+	alone := func(k int, end error) func() {
+		return func() {
+			err := db.WriteAlone(context.Background(), "alone", func(c *sqlite.Conn) error {
+				must(t, sqlitex.Execute(c, `INSERT INTO t VALUES (?)`, &sqlitex.ExecOptions{Args: []any{k}}))
+				return end
+			})
+			if !errors.Is(err, end) {
+				t.Errorf("alone: %v, want %v", err, end)
+			}
+		}
+	}
+	queue(func() { must(t, write(db, `INSERT INTO t VALUES (1)`)) })
+	queue(alone(2, nil))
+	queue(alone(3, boom))
+	queue(func() { must(t, write(db, `INSERT INTO t VALUES (4)`)) })
+	queue(func() { must(t, write(db, `INSERT INTO t VALUES (5)`)) })
+	release()
+	wg.Wait()
+	if n := count(t, db); n != 4 {
+		t.Errorf("%d rows, want 4", n)
+	}
+	if want := []int{1, 2, 1, 1, 2}; !slices.Equal(groups, want) { // the table; who held the writer; …
+		t.Errorf("groups of %v steps, want %v", groups, want)
 	}
 }
 

@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 // the write lock makes the second find nothing to do.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var pending []migrate.Migration
-	err := db.Write(ctx, "migrate", func(conn *sqlite.Conn) error {
+	err := db.WriteAlone(ctx, "migrate", func(conn *sqlite.Conn) error {
 		if err := sqlitex.Execute(conn, createLedger, nil); err != nil {
 			return err
 		}

@@ -32,13 +32,14 @@ type step struct {
 	ctx    context.Context
 	name   string
 	queued time.Time
+	alone  bool
 	fn     func(*sqlite.Conn) error
 	err    error
 	done   chan struct{}
 }
 
-// Write runs fn in a savepoint of the next group's transaction and returns
-// when that is durable. fn's error undoes what fn did and nothing else. When
+// Write runs fn in the transaction of the next group and returns when that is
+// durable. fn's error undoes what fn did and nothing else. When
 // the commit fails, every caller of the group gets the error and nothing of
 // the group is there.
 //
@@ -46,13 +47,23 @@ type step struct {
 // started it is not interrupted, because SQLite would then undo the whole
 // group. fn must therefore be bounded and must not wait for anything.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
-	start := time.Now()
-	s := &step{ctx: ctx, name: name, queued: start, fn: fn, done: make(chan struct{})}
+	return db.write(&step{ctx: ctx, name: name, fn: fn})
+}
+
+// WriteAlone is Write for a step that may change much: it has a transaction of
+// its own. To undo a part of a transaction the engine keeps in memory what each
+// changed page was before; to undo the whole, nothing.
+func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
+	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
+}
+
+func (db *DB) write(s *step) error {
+	s.queued, s.done = time.Now(), make(chan struct{})
 	err := db.enqueue(s)
 	if err == nil {
 		err = s.err
 	}
-	db.observe(name, start, err)
+	db.observe(s.name, s.queued, err)
 	return err
 }
 
@@ -90,6 +101,7 @@ type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
 	group []*step
+	next  *step // taken from the queue, but to have a group of its own
 }
 
 func (w *writer) run() {
@@ -97,7 +109,7 @@ func (w *writer) run() {
 	for {
 		select {
 		case s := <-w.db.queue:
-			w.serve(s)
+			w.serveAll(s)
 		case <-w.db.closing:
 			w.finish()
 			return
@@ -110,7 +122,7 @@ func (w *writer) finish() {
 	for {
 		select {
 		case s := <-w.db.queue:
-			w.serve(s)
+			w.serveAll(s)
 		default:
 			return
 		}
@@ -130,18 +142,29 @@ func (w *writer) close() error {
 	return conn.Close()
 }
 
+func (w *writer) serveAll(s *step) {
+	for s != nil {
+		w.serve(s)
+		s, w.next = w.next, nil
+	}
+}
+
 // serve runs first and whatever else is waiting as one transaction.
 func (w *writer) serve(first *step) {
 	w.group = w.group[:0]
 	observed := Group{Wait: time.Since(first.queued)}
 	err := w.begin()
 	deadline := time.Now().Add(groupTime)
-	for s := first; s != nil; s = w.next(deadline) {
+	for s := first; s != nil; s = w.another(deadline) {
 		w.group = append(w.group, s)
 		if err != nil {
 			continue
 		}
-		s.err = w.runStep(s)
+		if s == first {
+			s.err = w.runFirst(s)
+		} else {
+			s.err = w.runStep(s)
+		}
 		if w.conn.AutocommitEnabled() {
 			// The engine gave up the transaction (disk full, I/O error): what
 			// the others of the group did is undone too.
@@ -173,13 +196,17 @@ func (w *writer) serve(first *step) {
 	clear(w.group)
 }
 
-// next is the next waiting step, or nil when the group is to be committed.
-func (w *writer) next(deadline time.Time) *step {
-	if len(w.group) >= maxGroup || time.Now().After(deadline) {
+// another is the next step of the group, or nil when that is to be committed.
+func (w *writer) another(deadline time.Time) *step {
+	if len(w.group) >= maxGroup || w.group[0].alone || time.Now().After(deadline) {
 		return nil
 	}
 	select {
 	case s := <-w.db.queue:
+		if s.alone {
+			w.next = s
+			return nil
+		}
 		return s
 	default:
 		return nil
@@ -200,12 +227,24 @@ func (w *writer) commit() error {
 	return w.exec(`COMMIT`)
 }
 
-// runStep runs one step between savepoints. A panic of the step is the step's
-// error: the writer must live on for the others.
-func (w *writer) runStep(s *step) (err error) {
-	if err := s.ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+// runFirst runs a step before which nothing is in the transaction, so that it
+// needs no savepoint.
+func (w *writer) runFirst(s *step) error {
+	err := w.protect(s)
+	if err == nil || w.conn.AutocommitEnabled() {
+		return err
 	}
+	if undo := w.exec(`ROLLBACK`); undo != nil {
+		return undo
+	}
+	if again := w.exec(`BEGIN IMMEDIATE`); again != nil {
+		return again
+	}
+	return err
+}
+
+// runStep runs one step between savepoints.
+func (w *writer) runStep(s *step) (err error) {
 	if err := w.exec(`SAVEPOINT step`); err != nil {
 		return err
 	}
@@ -227,7 +266,12 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
+// protect calls the step, if its caller still waits for it. A panic of the step
+// is the step's error: the writer must live on for the others.
 func (w *writer) protect(s *step) (err error) {
+	if err := s.ctx.Err(); err != nil {
+		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.Wrap(fault.Internal, "internal error",

@@ -11,7 +11,7 @@ import (
 
 // Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.append", o, w, create, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.append", creates: create}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (st *step) stagedBytes(b ss.BatchID, staged ss.Delta) (int64, error) {
 
 // Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.commit", o, w, false, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.commit", large: true}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -128,8 +128,10 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err := st.drain(b); err != nil {
 			return err
 		}
-		if err := exec(st.c, sqlDeleteBatch, st.user, st.coll, b); err != nil {
-			return err
+		for _, sql := range []string{sqlDeleteStaged, sqlDeleteBatch} {
+			if err := exec(st.c, sql, st.user, st.coll, b); err != nil {
+				return err
+			}
 		}
 		written, err = st.finish()
 		return err

@@ -11,7 +11,7 @@ import (
 
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.delete_bso", o, w, false, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_bso"}, o, w, func(st *step) error {
 		old, bytes, err := st.header(id)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (st *step) remove(b *ss.BSO, bytes int64) error {
 
 // DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.delete_bsos", o, w, false, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_bsos"}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 
 // DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.delete_collection", o, w, false, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_collection", large: true}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
-	return s.db.Write(ctx, "sync.delete_all", func(c *sqlite.Conn) error {
+	return s.db.WriteAlone(ctx, "sync.delete_all", func(c *sqlite.Conn) error {
 		user, _, err := one(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
 		if err != nil {
 			return err

@@ -53,7 +53,10 @@ const (
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id`
-	sqlDeleteBatch = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
+	// Before the batch itself: by the cascade the engine would keep all of them
+	// in memory until the statement ends.
+	sqlDeleteStaged = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
+	sqlDeleteBatch  = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	// What the staged records will replace, and so does not count beside them.
 	sqlReplacedBytes = `SELECT coalesce(sum(length(b.payload)), 0)
 		FROM batch_bsos s JOIN bsos b ON b.user_id = s.user_id AND b.collection_id = s.collection_id AND b.bso_id = s.batch_bso_id

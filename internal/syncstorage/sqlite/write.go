@@ -36,18 +36,29 @@ func scanCollection(s *sqlite.Stmt) collection {
 	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
 }
 
-// write runs fn as one step of the writer. The collection's name is created
-// when create is set; the new name reaches the cache only once it is durable.
-func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, create bool, fn func(*step) error) error {
+// kind is what the steps of a method have in common.
+type kind struct {
+	name    string
+	creates bool // the collection's name, when that is new
+	large   bool // they may change any number of records
+}
+
+// write runs fn as one step of the writer. A new name reaches the cache only
+// once it is durable.
+func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
 	coll := s.cached(w.Collection)
 	fresh := coll == 0
-	err := s.db.Write(ctx, name, func(c *sqlite.Conn) (err error) {
+	run := s.db.Write
+	if k.large {
+		run = s.db.WriteAlone
+	}
+	err := run(ctx, k.name, func(c *sqlite.Conn) (err error) {
 		st := &step{c: c, user: o.UID, w: w, coll: coll}
 		if fresh {
-			if st.coll, err = resolve(c, o.UID, w, create); err != nil {
+			if st.coll, err = resolve(c, o.UID, w, k.creates); err != nil {
 				return err
 			}
 			coll = st.coll
@@ -214,7 +225,7 @@ func (st *step) putAll(us []ss.Update, mode ss.MergeMode) error {
 
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.put", o, w, true, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.put", creates: true}, o, w, func(st *step) error {
 		old, bytes, err := st.header(u.ID)
 		if err != nil {
 			return err
@@ -244,7 +255,7 @@ func modified(b *ss.BSO, horizon ss.Timestamp) ss.Timestamp {
 
 // Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.post", o, w, true, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.post", creates: true}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
