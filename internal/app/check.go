@@ -163,7 +163,20 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	case len(pending) > 0:
 		return Finding{Wrong, what, fmt.Sprintf("%s: the tables need %d changes", d.where, len(pending)), "run: holdfast migrate"}
 	}
-	return Finding{State: Right, What: what, Says: d.where + ": reached, tables are up to date"}
+	found := Finding{State: Right, What: what, Says: d.where + ": reached, tables are up to date"}
+	if d.pooler == nil {
+		return found
+	}
+	switch pooled, prepares, err := d.pooler(ctx); {
+	case err != nil:
+		return Finding{Wrong, what, d.where + ": " + err.Error(), "start the database, or correct " + room + ".database_url"}
+	case pooled && prepares:
+		return Finding{Warning, what, d.where + ": reached through a connection pooler, and statements are prepared",
+			"add default_query_exec_mode=exec to " + room + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)"}
+	case pooled:
+		found.Says += ", through a connection pooler"
+	}
+	return found
 }
 
 // checkListeners says whether the addresses are free, or this server's own.

@@ -27,8 +27,9 @@ type database struct {
 
 	connections func() (active, idle, most int)
 	waits       func() (n int64, total time.Duration) // for a connection
-	queued      func() int                            // writes that wait for their turn; nil: not embedded
-	file        string                                // "" when not embedded
+	pooler      func(context.Context) (pooled, prepares bool, err error)
+	queued      func() int // writes that wait for their turn; nil: not embedded
+	file        string     // "" when not embedded
 }
 
 // pool is what the settings of a room say of its connections.
@@ -86,7 +87,7 @@ func (a *App) addPostgres(room string, db *pgdb.DB, url string, set migrate.Set)
 		room: room, engine: enginePostgres, where: redact(url), set: set,
 		migrate: db.Migrate, pending: db.Pending,
 		close:       func() error { db.Close(); return nil },
-		connections: db.Connections, waits: db.Waits,
+		connections: db.Connections, waits: db.Waits, pooler: db.Pooler,
 	})
 }
 

@@ -13,10 +13,12 @@ const (
 	EngineSQLite   = "sqlite"
 	EnginePostgres = "postgres"
 	EngineCitus    = "citus"
+
+	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
 )
 
 // Engines lists the engines in the order in which they are reported.
-func Engines() []string { return []string{EngineSQLite, EnginePostgres, EngineCitus} }
+func Engines() []string { return []string{EngineSQLite, EnginePostgres, EngineCitus, EnginePgBouncer} }
 
 // SQLite records that the test runs on SQLite, which is always there, and
 // returns a folder for its files.

@@ -61,6 +61,8 @@ func classifyState(state string) (fault.Code, string) {
 	switch state {
 	case "42P01", "42883", "42703", "3F000": // a table, function, column or schema is missing
 		return fault.Unavailable, "the database lacks what this release needs: run holdfast migrate"
+	case "26000", "42P05": // a prepared statement is on another connection
+		return fault.Unavailable, "a connection pooler keeps no prepared statements: add default_query_exec_mode=exec to database_url"
 	case "53100":
 		return fault.Unavailable, "the database's disk is full"
 	case "53300":

@@ -114,6 +114,21 @@ func (db *DB) Connections() (active, idle, most int) {
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
+// Pooler looks whether a connection pooler is in between, such as PgBouncer,
+// and whether the statements are prepared, which not every pooler bears.
+func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	defer conn.Release()
+	var backend uint32
+	// A pooler invents the number that it gives its clients.
+	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&backend)
+	mode := conn.Conn().Config().DefaultQueryExecMode
+	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
+}
+
 // Waits is how many callers have waited for a connection so far, until one was
 // free or made or they gave up, and how long in sum; what those waited that
 // gave up is not in it.

@@ -25,7 +25,8 @@ func TestReport(t *testing.T) {
 	}
 	want := "sqlite    2 tests ran\n" +
 		"postgres  no test ran: none asked for it\n" +
-		"citus     no test ran: set TEST_CITUS_URL\n"
+		"citus     no test ran: set TEST_CITUS_URL\n" +
+		"pgbouncer no test ran: none asked for it\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}

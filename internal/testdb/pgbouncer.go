@@ -1,0 +1,95 @@
+package testdb
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// bouncerScript runs PgBouncer until its input ends, which it does with this
+// process.
+const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait`
+
+// PgBouncer starts a PgBouncer in transaction mode in front of a database, with
+// so many connections to it, and returns the database's URL through it. It
+// keeps no prepared statements. The server must be reached by a Unix socket, as
+// those are that testdb starts.
+func PgBouncer(t testing.TB, base string, connections int) string {
+	t.Helper()
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's place, not in a user's PATH
+	}
+	if err != nil {
+		absent(t, EnginePgBouncer, "install pgbouncer")
+	}
+	u := parse(t, base)
+	host := u.Query().Get("host")
+	if !filepath.IsAbs(host) {
+		t.Skip("PgBouncer is tried on servers with a Unix socket only")
+	}
+	attr, owner, err := unprivileged()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "holdfast-pgb-") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	conf := fmt.Sprintf("[databases]\n* = host=%s user=%s\n[pgbouncer]\npool_mode = transaction\ndefault_pool_size = %d\n"+
+		"auth_type = any\nlisten_addr =\nunix_socket_dir = %s\nlisten_port = 6432\nmax_client_conn = 200\nlogfile = %s\n",
+		host, u.User.Username(), connections, dir, filepath.Join(dir, "log"))
+	file := filepath.Join(dir, "pgbouncer.ini")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if owner != nil {
+		for _, name := range []string{dir, file} {
+			if err := os.Chown(name, int(owner.Uid), int(owner.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cmd := exec.Command("/bin/sh", "-c", bouncerScript, "sh", path, file)
+	cmd.SysProcAttr, cmd.Dir = attr, "/"
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = pipe.Close()
+		_ = cmd.Wait() // it was killed
+	})
+	awaitSocket(t, filepath.Join(dir, ".s.PGSQL.6432"), filepath.Join(dir, "log"))
+	ran(t, EnginePgBouncer)
+	q := url.Values{"host": {dir}, "port": {"6432"}}
+	return (&url.URL{Scheme: u.Scheme, User: u.User, Path: u.Path, RawQuery: q.Encode()}).String()
+}
+
+// awaitSocket returns when a socket is there.
+func awaitSocket(t testing.TB, path, log string) {
+	t.Helper()
+	deadline := time.NewTimer(startTimeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			said, _ := os.ReadFile(log)
+			t.Fatalf("PgBouncer does not start:\n%s", said)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// TestPgBouncer: a server of ten connections that has two to the database, each
+// for the length of a transaction. Migrations go the same way.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 2)
+	// As the guide has it.
+	url := testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
+	onBoth := func(url string) []string {
+		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url,
+			"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + accounts(t)}
+	}
+	s := binary.Launch(t, t.TempDir(), onBoth(url)...)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+
+	const users, writes = 16, 20
+	var wg sync.WaitGroup
+	for uid := range int64(users) {
+		c := s.Token(uid + 1)
+		wg.Go(func() {
+			for i := range writes {
+				body := fmt.Sprintf(`[{"id":"%d","payload":"x"},{"id":"last","payload":"%d"}]`, i, i)
+				if a, err := c.Send("POST", "/storage/col", body); err != nil || a.Status != http.StatusOK {
+					t.Errorf("user %d: %d %s %v", c.UID, a.Status, a.Body, err)
+					return
+				}
+			}
+			if a, err := c.Send("GET", "/info/collection_counts", ""); err != nil || a.Body != fmt.Sprintf(`{"col":%d}`, writes+1) {
+				t.Errorf("user %d: %s %v", c.UID, a.Body, err)
+			}
+		})
+	}
+	wg.Wait()
+
+	check := func(url string) string {
+		return binary.Run(t, append(s.Env, onBoth(url)...), "check").Stdout
+	}
+	if out := check(url); strings.Count(out, "through a connection pooler") != 2 || strings.Contains(out, "default_query_exec_mode=exec to") {
+		t.Errorf("check:\n%s", out)
+	}
+	if out := check(through); strings.Count(out, "add default_query_exec_mode=exec to") != 2 {
+		t.Errorf("check without the parameter:\n%s", out)
+	}
+}
+
+// TestPgBouncerUnprepared: without the parameter the log says what is missing.
+func TestPgBouncerUnprepared(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	through := testdb.PgBouncer(t, url, 2)
+	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+through, "HOLDFAST_TOKENSERVER__ENABLED=false")
+	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+s.Data, "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__ENABLED=false"), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate directly: %s%s", r.Stdout, r.Stderr)
+	}
+	// Sooner or later a statement meets a connection that does not know it, or
+	// one that knows its name: both clients and servers share the few there are.
+	var wg sync.WaitGroup
+	for uid := range int64(8) {
+		c := s.Token(uid + 1)
+		wg.Go(func() {
+			for range 20 {
+				if _, err := c.Send("PUT", "/storage/col/x", `{"payload":"x"}`); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if log := s.Output.String(); !strings.Contains(log, "add default_query_exec_mode=exec to database_url") {
+		t.Errorf("the log does not say what is missing:\n%s", log)
+	}
+}
