@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,6 +49,9 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	}
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
+
+// errBusy is a server's answer that it has too much to do.
+var errBusy = errors.New("503 Service Unavailable")
 
 // hangUp ends the connection. All that was wanted of it has been read.
 func (c *caller) hangUp() { _ = c.conn.Close() }
@@ -109,6 +113,10 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		_, err := io.Copy(io.Discard, resp.Body)
+		return errors.Join(errBusy, err)
+	}
 	if resp.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status says enough
 		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)

@@ -50,8 +50,8 @@ func fillUser(ctx context.Context, u credentials) error {
 
 func measureWorks(ctx context.Context, o *options, s *server, l limit, users []credentials, t *table) error {
 	for _, w := range works() {
-		for i, n := range o.connections {
-			if w.once && i != len(o.connections)/2 {
+		for _, n := range o.connections {
+			if n < w.least || w.most > 0 && n > w.most {
 				continue
 			}
 			if err := measureWork(ctx, o, s, l, &w, users[:n], t); err != nil {

@@ -2,18 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
 func memoryHead(_ *options, out io.Writer) {
-	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took |\n|---|---|--:|--:|--:|\n")
+	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took | 503s |\n|---|---|--:|--:|--:|--:|\n")
 }
 
 // measureMemory tells how much memory the server takes for batches of growing
@@ -43,22 +45,22 @@ func batchMemory(ctx context.Context, s *server, n int, out io.Writer) error {
 	}
 	defer c.hangUp()
 	open := ""
-	err = memoryRow(out, s, "appends "+thousands(n)+" × 500 B", func() error {
+	err = memoryRow(out, s, "appends "+thousands(n)+" × 500 B", func() (int64, error) {
 		for _, body := range posts(n, 500) {
 			if err := c.stage(ctx, &open, body); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		return nil
+		return 0, nil
 	})
 	if err != nil {
 		return err
 	}
-	return memoryRow(out, s, "commits "+thousands(n)+" × 500 B", func() error { return c.commit(ctx, open) })
+	return memoryRow(out, s, "commits "+thousands(n)+" × 500 B", func() (int64, error) { return 0, c.commit(ctx, open) })
 }
 
 // memoryRow writes what a server takes while something is done.
-func memoryRow(out io.Writer, s *server, what string, do func() error) error {
+func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, err error)) error {
 	if err := resetPeak(s.pid()); err != nil {
 		return err
 	}
@@ -67,7 +69,8 @@ func memoryRow(out io.Writer, s *server, what string, do func() error) error {
 		return err
 	}
 	begun := time.Now()
-	if err := do(); err != nil {
+	refused, err := do()
+	if err != nil {
 		return err
 	}
 	took := time.Since(begun)
@@ -75,7 +78,7 @@ func memoryRow(out io.Writer, s *server, what string, do func() error) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "| %s | %s | %s | %s | %.1f s |\n", what, s.engine.name, mb(before), mb(most), took.Seconds())
+	fmt.Fprintf(out, "| %s | %s | %s | %s | %.1f s | %d |\n", what, s.engine.name, mb(before), mb(most), took.Seconds(), refused)
 	return nil
 }
 
@@ -119,7 +122,7 @@ func loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
 	upload := posts(n.batch, 500)
 	open := make([]string, n.uploads)
 	also := fmt.Sprintf(" × 500 B by each of %d clients, while %d read %d MB each", n.uploads, n.downloads, n.download*recordBytes/1_000_000)
-	err = memoryRow(out, s, "appends "+thousands(n.batch)+also, func() error {
+	err = memoryRow(out, s, "appends "+thousands(n.batch)+also, func() (int64, error) {
 		return whileReading(ctx, all[n.uploads:], n.download, n.uploads, times(len(upload)), func(ctx context.Context, c, i int) error {
 			return all[c].stage(ctx, &open[c], upload[i])
 		})
@@ -127,7 +130,7 @@ func loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return memoryRow(out, s, "commits "+thousands(n.batch)+also, func() error {
+	return memoryRow(out, s, "commits "+thousands(n.batch)+also, func() (int64, error) {
 		return whileReading(ctx, all[n.uploads:], n.download, n.uploads, times(1), func(ctx context.Context, c, _ int) error {
 			return all[c].commit(ctx, open[c])
 		})
@@ -135,18 +138,33 @@ func loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
 }
 
 // whileReading drives writers while every reader reads its large collection
-// once.
-func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) error {
+// once. Whoever is refused because the server has too much to do comes again,
+// as clients do.
+func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) (refused int64, err error) {
+	var busy atomic.Int64
+	again := func(step step) step {
+		return func(ctx context.Context, c, i int) error {
+			begun := time.Now()
+			err := step(ctx, c, i)
+			for errors.Is(err, errBusy) && time.Since(begun) < patience {
+				busy.Add(1)
+				time.Sleep(time.Second)
+				err = step(ctx, c, i)
+			}
+			return err
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		_, _, err := drive(ctx, writers, more, write)
+		_, _, err := drive(ctx, writers, more, again(write))
 		return err
 	})
 	g.Go(func() error {
-		_, _, err := drive(ctx, len(readers), times(1), func(ctx context.Context, c, _ int) error {
+		_, _, err := drive(ctx, len(readers), times(1), again(func(ctx context.Context, c, _ int) error {
 			return readers[c].exchange(ctx, http.MethodGet, "/storage/"+listCollection+"?full=1", nil, strconv.Itoa(records), io.Discard)
-		})
+		}))
 		return err
 	})
-	return g.Wait()
+	err = g.Wait()
+	return busy.Load(), err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -29,7 +30,7 @@ func drive(ctx context.Context, callers int, more more, step step) (took []time.
 	for c := range callers {
 		g.Go(func() error {
 			for i, at := 0, start; more(i, at.Sub(start)); i++ {
-				if err := step(ctx, c, i); err != nil {
+				if err := errors.Join(ctx.Err(), step(ctx, c, i)); err != nil {
 					return err
 				}
 				now := time.Now()
