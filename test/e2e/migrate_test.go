@@ -112,7 +112,7 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(disk), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	url := testdb.DurablePostgres(t).URL()
+	url := testdb.OwnPostgres(t, testdb.PostgresOptions{}).URL()
 	execute(t, url, `CREATE TABLESPACE small LOCATION '`+disk+`'`)
 	execute(t, url, `CREATE DATABASE small TABLESPACE small TEMPLATE template0`)
 	small := strings.Replace(url, "/postgres?", "/small?", 1)
