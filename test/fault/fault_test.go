@@ -1,12 +1,16 @@
 // Package fault starts the built binary, drives a recorded workload through the
 // real protocol, ends the server or its database as a crash does at a random
-// moment, and afterwards checks every acknowledgement against what is there.
+// moment, or takes away for a while what they need, and afterwards checks every
+// acknowledgement against what is there.
 //
 // What is promised: an acknowledged write is there, as it was sent and with the
 // stamp that was answered. A write whose answer was lost is whole or absent,
 // also when it is a POST of many records or the commit of a batch. No stamp of
 // a user is given twice, and none is at or before one that was known when its
 // request was sent. Counts and usage are the sums of what is listed.
+//
+// While a server lives it answers in bounded time, at worst with 503 and when to
+// come again; it finds its way back by itself and leaves nothing open behind.
 //
 // All rounds of a test share one data folder: each recovers what the one before
 // has recovered. FAULT_ROUNDS says how many there are. The random choices of a

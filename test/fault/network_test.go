@@ -18,7 +18,7 @@ func TestNetwork(t *testing.T) {
 	o := newOutage(t, db, n.url)
 	o.rounds(20, func(round int) fault {
 		choose := o.choice(round)
-		return fault{strike: func() {
+		f := fault{strike: func() {
 			switch round % 4 {
 			case 0: // what was sent arrives late
 				n.silence()
@@ -40,30 +40,23 @@ func TestNetwork(t *testing.T) {
 			}
 			n.heal()
 		}, recover: o.recovered}
-	})
-	o.end()
-}
-
-// A network that has forgotten the connections is found out by the statements
-// that nobody answers; new connections then take the place of the old.
-func TestForgottenConnections(t *testing.T) {
-	t.Parallel()
-	db := testdb.PostgresDatabase(t)
-	n := newNetwork(t, db)
-	o := newOutage(t, db, n.url)
-	o.rounds(2, func(int) fault {
-		return fault{strike: func() {
-			n.forget()
-			pause(nil, dbPatience)
-		}, recover: func() {
-			start := time.Now()
-			o.server.Await("/readyz", http.StatusOK)
-			if took := time.Since(start); took > o.bound {
-				t.Errorf("ready after %v", took)
-			}
-			n.heal() // so that the database hears of the ends
-			o.recovered()
-		}}
+		if round%20 == 19 {
+			// It is found out by the statements that nobody answers. New
+			// connections then take the place of the old.
+			f = fault{strike: func() {
+				n.forget()
+				pause(o.load.refused, o.bound)
+			}, recover: func() {
+				start := time.Now()
+				o.server.Await("/readyz", http.StatusOK)
+				if took := time.Since(start); took > o.bound {
+					t.Errorf("ready after %v", took)
+				}
+				n.heal() // so that the database hears of the ends
+				o.recovered()
+			}}
+		}
+		return f
 	})
 	o.end()
 }

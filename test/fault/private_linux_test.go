@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,10 @@ func private(t *testing.T) bool {
 			t.Skipf("no disk of its own: mounting is not allowed here: %v", err)
 		}
 		must(t, err)
+		go func() { // also its parent may be killed
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(1)
+		}()
 		return true
 	}
 	own := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -38,19 +43,13 @@ func private(t *testing.T) bool {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
 		AmbientCaps: []uintptr{capSysAdmin},
 	}
-	var out []byte
-	var err error
-	for _, attr := range []syscall.SysProcAttr{own, asUser} {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
-		cmd.Env = append(os.Environ(), "FAULT_PRIVATE=1", "HOLDFAST_BIN="+binary.Path())
-		cmd.SysProcAttr = &attr
-		if out, err = cmd.CombinedOutput(); !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.ENOSPC) {
-			break // ENOSPC: no more such worlds
-		}
+	out, err := again(t, own)
+	if forbidden(err) {
+		out, err = again(t, asUser)
 	}
 	skipped := regexp.MustCompile(`(?m)^--- SKIP`).Match(out)
-	switch exit := (*exec.ExitError)(nil); {
-	case err != nil && !errors.As(err, &exit):
+	switch {
+	case forbidden(err):
 		t.Skipf("no disk of its own: a process with mounts of its own is not allowed here: %v", err)
 	case err != nil:
 		t.Errorf("%v\n%s", err, out)
@@ -60,6 +59,25 @@ func private(t *testing.T) bool {
 		t.Logf("in a process with mounts of its own:\n%s", strings.TrimSpace(string(out)))
 	}
 	return false
+}
+
+// again runs the test in a new process, which ends when this one does.
+func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
+	t.Helper()
+	alive, ours, err := os.Pipe()
+	must(t, err)
+	defer alive.Close()
+	defer ours.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=0")
+	cmd.Env = append(os.Environ(), "FAULT_PRIVATE=1", "HOLDFAST_BIN="+binary.Path())
+	cmd.SysProcAttr, cmd.Stdin = &attr, alive
+	return cmd.CombinedOutput()
+}
+
+// forbidden reports whether the system did not let a process have its mounts,
+// or has no room for more who do.
+func forbidden(err error) bool {
+	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
 }
 
 // disk is a small file system, in memory.
