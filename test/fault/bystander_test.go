@@ -70,14 +70,15 @@ func (h *house) text(u *user, method, path, body string) []byte {
 	return b.Bytes()
 }
 
-// dial connects to the server. Its answers are taken in small pieces.
-func (h *house) dial() *net.TCPConn {
+// dial connects to the server. The system takes so many bytes of its answers
+// before they are read, and some more.
+func (h *house) dial(buffer int) *net.TCPConn {
 	h.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.server.URL, "http://"))
 	must(h.t, err)
 	h.t.Cleanup(func() { conn.Close() })
 	tcp := conn.(*net.TCPConn)
-	must(h.t, tcp.SetReadBuffer(4096))
+	must(h.t, tcp.SetReadBuffer(buffer))
 	return tcp
 }
 

@@ -36,7 +36,7 @@ func TestSlowClients(t *testing.T) {
 		"unsigned body": {unsigned, strings.Repeat("x", 100_000), "401"},
 	} {
 		for range slow {
-			conn := h.dial()
+			conn := h.dial(4 << 10)
 			clients.Go(func() {
 				start := time.Now()
 				answer := dripping(conn, c.first, c.drip)
@@ -96,7 +96,7 @@ func TestIdleConnections(t *testing.T) {
 	before := h.resident("VmRSS")
 	conns := make([]net.Conn, crowd)
 	for i := range conns {
-		conns[i] = h.dial()
+		conns[i] = h.dial(4 << 10)
 		_, err := io.WriteString(conns[i], "GET /1.5/1/info/configuration HTTP/1.1\r\nHost: a\r\n\r\n")
 		must(t, err)
 		answer := bufio.NewReaderSize(conns[i], 1024)

@@ -53,7 +53,7 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 	start := time.Now()
 	var clients sync.WaitGroup
 	for range stalled {
-		conn := h.dial()
+		conn := h.dial(4 << 10)
 		must(t, conn.SetDeadline(time.Now().Add(bound)))
 		clients.Go(func() { // and takes no more than the first line
 			_, err := conn.Write(request)
