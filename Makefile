@@ -51,15 +51,17 @@ test: test-deps build ## run every test on every engine, real browsers included
 		$(TEST) $$($(GO) list ./... | $(ON_SQLITE)) && exit $$failed'
 
 # What the tests start that is not ours: Debian's package, and a file that shows
-# that it is there.
-DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze
+# that it is there. Tests start their own: SYSTEMD_OFFLINE keeps the packages
+# from starting their services at once.
+DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
+	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool
 
 test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not)
 	@missing=; \
 	for dep in $(DEPS); do ls $${dep#*:} >/dev/null 2>&1 || missing="$$missing $${dep%%:*}"; done; \
 	if [ -z "$$missing" ] || [ -n "$(SKIP_DEPS)" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		export DEBIAN_FRONTEND=noninteractive; \
+		export DEBIAN_FRONTEND=noninteractive SYSTEMD_OFFLINE=1; \
 		apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null && exit 0; \
 	fi; \
 	echo "test-deps: some tests will be skipped; to run them install$$missing"

@@ -1,8 +1,12 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
 	"testing"
 
+	"holdfast/internal/db/pgdb"
+	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/storetest"
 	"holdfast/internal/testdb"
 )
@@ -15,4 +19,32 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 		through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
 		return harness(t, testdb.WithParameter(t, through, "default_query_exec_mode", "exec"))
 	})
+}
+
+// BenchmarkModes has what it costs to send statements unprepared, and to go
+// through a pooler besides; without a disk, which would hide it.
+func BenchmarkModes(b *testing.B) {
+	url := testdb.PostgresDatabase(b)
+	through := testdb.PgBouncer(b, url, 16)
+	payload := bytes.Repeat([]byte("x"), 500)
+	for _, way := range []struct{ name, url string }{
+		{"prepared", url},
+		{"exec", testdb.WithParameter(b, url, "default_query_exec_mode", "exec")},
+		{"cache_describe", testdb.WithParameter(b, url, "default_query_exec_mode", "cache_describe")},
+		{"exec-pgbouncer", testdb.WithParameter(b, through, "default_query_exec_mode", "exec")},
+	} {
+		store := open(b, pgdb.Options{URL: way.url, MaxConns: 16})
+		put := func(ctx context.Context, user, i int64) error {
+			_, err := store.Put(ctx, ss.Owner{UID: user}, ss.Write{Collection: "bookmarks", Now: now()},
+				ss.Update{ID: key(i), Payload: ss.Some(payload)})
+			return err
+		}
+		get := func(ctx context.Context, user, _ int64) error {
+			_, err := store.Collections(ctx, ss.Owner{UID: user})
+			return err
+		}
+		b.Run("put/1/"+way.name, func(b *testing.B) { run(b, 1, put) })
+		b.Run("put/16/"+way.name, func(b *testing.B) { run(b, 16, put) })
+		b.Run("info/1/"+way.name, func(b *testing.B) { run(b, 1, get) })
+	}
 }
