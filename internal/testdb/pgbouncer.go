@@ -36,7 +36,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "holdfast-pgb-") // a socket's path must be short
+	dir, err := shortDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +73,10 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	q := url.Values{"host": {dir}, "port": {"6432"}}
 	return (&url.URL{Scheme: u.Scheme, User: u.User, Path: u.Path, RawQuery: q.Encode()}).String()
 }
+
+// shortDir is a new folder for a socket, whose path must be shorter than that of
+// a folder with a test's name in it.
+func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
 // awaitSocket returns when a socket is there.
 func awaitSocket(t testing.TB, path, log string) {
