@@ -123,6 +123,10 @@ func (l *rowsLine) check(ctx context.Context, users []credentials) error {
 		if want := fmt.Sprintf(`{"%s":%d}`, putCollection, l.perUser); string(got) != want {
 			return fmt.Errorf("a user has %s, want %s", got, want)
 		}
+		ends := "/storage/" + putCollection + "?ids=" + id(0) + "," + id(l.perUser-1)
+		if _, err := c.send(ctx, http.MethodGet, ends, nil, "2"); err != nil {
+			return err
+		}
 	}
 	return nil
 }
