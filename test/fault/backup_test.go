@@ -2,10 +2,12 @@ package fault
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -150,6 +152,7 @@ func (b *backup) restore() {
 	data := filepath.Join(b.t.TempDir(), "restored")
 	run(b.t, "cp", "-a", b.dir, data)
 	b.serveAs(binary.Start(b.t, data, b.vars...), b.begun, b.ended)
+	must(b.t, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
 }
 
 // serveAs checks what another server has, which is what was there at one
