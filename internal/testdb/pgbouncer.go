@@ -12,13 +12,24 @@ import (
 
 // bouncerScript runs PgBouncer until its input ends, which it does with this
 // process.
-const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait`
+const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait "$pid"`
 
-// PgBouncer starts a PgBouncer in transaction mode in front of a database, with
-// so many connections to it, and returns the database's URL through it. It
-// keeps no prepared statements. The server must be reached by a Unix socket, as
-// those are that testdb starts.
-func PgBouncer(t testing.TB, base string, connections int) string {
+// PgBouncerCancels says whether the PgBouncer that is installed survives that
+// statements are cancelled under load, which 1.18 does not.
+func PgBouncerCancels(t testing.TB) bool {
+	t.Helper()
+	out, err := exec.Command(findBouncer(t), "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(string(out), "PgBouncer %d.%d", &major, &minor); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	return major > 1 || minor >= 19
+}
+
+func findBouncer(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -27,6 +38,16 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	if err != nil {
 		absent(t, EnginePgBouncer, "install pgbouncer")
 	}
+	return path
+}
+
+// PgBouncer starts a PgBouncer in transaction mode in front of a database, with
+// so many connections to it, and returns the database's URL through it. It
+// keeps no prepared statements. The server must be reached by a Unix socket, as
+// those are that testdb starts.
+func PgBouncer(t testing.TB, base string, connections int) string {
+	t.Helper()
+	path := findBouncer(t)
 	u := parse(t, base)
 	host := u.Query().Get("host")
 	if !filepath.IsAbs(host) {
@@ -67,6 +88,9 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	t.Cleanup(func() {
 		_ = pipe.Close()
 		_ = cmd.Wait() // it was killed
+		if said, err := os.ReadFile(filepath.Join(dir, "log")); err == nil && t.Failed() {
+			t.Logf("PgBouncer said:\n%s", said)
+		}
 	})
 	awaitSocket(t, filepath.Join(dir, ".s.PGSQL.6432"), filepath.Join(dir, "log"))
 	ran(t, EnginePgBouncer)

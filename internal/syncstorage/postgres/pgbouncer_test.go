@@ -15,6 +15,9 @@ import (
 // connection is good for, and more callers are than connections.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
+	if !testdb.PgBouncerCancels(t) {
+		t.Skip("the suite cancels statements, upon which PgBouncer 1.18 ends; install 1.19 or later")
+	}
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
 		return harness(t, testdb.WithParameter(t, through, "default_query_exec_mode", "exec"))
