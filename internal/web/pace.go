@@ -98,7 +98,7 @@ const (
 // failure of the server, whatever the answer was. An answer that says how long
 // it is goes out before, so that the peer need not send the rest.
 func (b *pacedBody) linger(answer http.Header) {
-	if b.ended {
+	if b.ended || b.late {
 		return
 	}
 	if answer.Get("Content-Length") != "" {
