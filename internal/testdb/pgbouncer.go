@@ -11,8 +11,8 @@ import (
 )
 
 // bouncerScript runs PgBouncer until its input ends, which it does with this
-// process.
-const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait "$pid"`
+// process, and cleans up.
+const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait "$pid"; rm -rf "$3"`
 
 // PgBouncerCancels says whether the PgBouncer that is installed survives that
 // statements are cancelled under load, which 1.18 does not.
@@ -76,7 +76,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 			}
 		}
 	}
-	cmd := exec.Command("/bin/sh", "-c", bouncerScript, "sh", path, file)
+	cmd := exec.Command("/bin/sh", "-c", bouncerScript, "sh", path, file, dir)
 	cmd.SysProcAttr, cmd.Dir = attr, "/"
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -86,11 +86,11 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = pipe.Close()
-		_ = cmd.Wait() // it was killed
 		if said, err := os.ReadFile(filepath.Join(dir, "log")); err == nil && t.Failed() {
 			t.Logf("PgBouncer said:\n%s", said)
 		}
+		_ = pipe.Close()
+		_ = cmd.Wait() // it was killed
 	})
 	awaitSocket(t, filepath.Join(dir, ".s.PGSQL.6432"), filepath.Join(dir, "log"))
 	ran(t, EnginePgBouncer)
