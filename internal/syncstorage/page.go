@@ -100,7 +100,7 @@ func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 			}
 		}
 	}, g.Drop)
-	l.gathered = true
+	l.Gathered = true
 	switch {
 	case more && len(found) > 0:
 		l.ContinueAfter(OffsetAfter(q.Sort, &found[len(found)-1]))

@@ -79,8 +79,11 @@ type Listing struct {
 	// the sequence.
 	Items iter.Seq2[*BSO, error]
 
-	release  func()
-	gathered bool // it is in memory, and holds nothing of the engine
+	// Gathered says that the records are in memory and nothing of the engine
+	// is held for them.
+	Gathered bool
+
+	release func()
 }
 
 // NewListing is for backends. release, which may be nil, gives back what Items

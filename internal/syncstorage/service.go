@@ -234,7 +234,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query) (*Listing, error)
 		return nil, err
 	}
 	l, err := s.store.List(ctx, o, q)
-	if err != nil || l.gathered {
+	if err != nil || l.Gathered {
 		return l, err
 	}
 	if !s.streams.try() {

@@ -94,8 +94,12 @@ func splitIDs(s string) []string {
 }
 
 // flushAt is how much of a listing is encoded before it is sent on: memory does
-// not grow with the answer.
-const flushAt = 256 << 10
+// not grow with the answer. One that is in memory already goes out whole and
+// with its length, unless its characters have to be escaped one and all.
+const (
+	flushAt         = 256 << 10
+	flushGatheredAt = 4 << 20
+)
 
 // buffers are for listings under way, and used again.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -107,10 +111,14 @@ func (f layout) send(w http.ResponseWriter, l *ss.Listing, full bool) error {
 	buffer := buffers.Get().(*[]byte)
 	b := append((*buffer)[:0], f.open...)
 	defer func() {
-		if *buffer = b; cap(b) <= 2*flushAt { // one large record has made more of it
+		if *buffer = b; cap(b) <= 4*flushAt { // as much as most answers need
 			buffers.Put(buffer)
 		}
 	}()
+	most := flushAt
+	if l.Gathered {
+		most = flushGatheredAt
+	}
 	between, sent := "", false
 	for r, err := range l.Items {
 		if err != nil {
@@ -124,7 +132,7 @@ func (f layout) send(w http.ResponseWriter, l *ss.Listing, full bool) error {
 			b = appendString(b, r.ID)
 		}
 		b = append(b, f.after...)
-		if len(b) < flushAt {
+		if len(b) < most {
 			continue
 		}
 		sent = true
@@ -135,6 +143,7 @@ func (f layout) send(w http.ResponseWriter, l *ss.Listing, full bool) error {
 	}
 	b = append(b, f.end...)
 	if !sent {
+		l.Close() // all is in b, and the client may take its time
 		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	}
 	_, _ = w.Write(b) // as in answer
