@@ -25,8 +25,8 @@ func TestStalledReaders(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		data := testdb.SQLite(t)
-		// Each of the readers that there may be keeps up to 4 MB of the file.
-		stalledReaders(t, 192<<20+64*4<<20, data)
+		// Each of the readers that there may be keeps up to 1 MB of the file.
+		stalledReaders(t, 192<<20+64<<20, data)
 		// What the readers' snapshots have kept from being reused is reused.
 		wal, err := os.Stat(filepath.Join(data, "syncstorage.db-wal"))
 		must(t, err)
