@@ -6,17 +6,34 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// delete runs a deletion in the collection of a name. Where that is not known
+// the answer is the user's stamp, which may be of a write that has brought the
+// name in meanwhile: then it is run again.
+func (s *Store) delete(ctx context.Context, name string, run func(coll int32) (ss.Written, error)) (ss.Written, error) {
+	for {
+		coll, err := s.lookup(ctx, name)
+		if err != nil {
+			return ss.Written{}, err
+		}
+		written, err := run(coll)
+		if err != nil || coll != unknown {
+			return written, err
+		}
+		if coll, err = s.lookup(ctx, name); err != nil || coll == unknown {
+			return written, err
+		}
+	}
+}
+
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
 	}
-	coll, err := s.lookup(ctx, w.Collection)
-	if err != nil {
-		return ss.Written{}, err
-	}
-	return s.call(ctx, sqlDeleteBSO, w.If, o.UID, coll, id,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
+		return s.call(ctx, sqlDeleteBSO, w.If, o.UID, coll, id,
+			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+	})
 }
 
 // DeleteBSOs implements syncstorage.Store.
@@ -24,12 +41,10 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
 	}
-	coll, err := s.lookup(ctx, w.Collection)
-	if err != nil {
-		return ss.Written{}, err
-	}
-	return s.call(ctx, sqlDeleteBSOs, w.If, o.UID, coll, ids,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
+		return s.call(ctx, sqlDeleteBSOs, w.If, o.UID, coll, ids,
+			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+	})
 }
 
 // DeleteCollection implements syncstorage.Store.
@@ -37,12 +52,10 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (s
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
 	}
-	coll, err := s.lookup(ctx, w.Collection)
-	if err != nil {
-		return ss.Written{}, err
-	}
-	return s.call(ctx, sqlDeleteCollection, w.If, o.UID, coll,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
+		return s.call(ctx, sqlDeleteCollection, w.If, o.UID, coll,
+			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+	})
 }
 
 // DeleteAll implements syncstorage.Store.

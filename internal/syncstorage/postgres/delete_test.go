@@ -1,0 +1,46 @@
+package postgres_test
+
+import (
+	"sync"
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/postgres"
+	"holdfast/internal/testdb"
+)
+
+// A name comes into being, with a record, between the moment when a deletion
+// looks for it and that when it reads the user's stamp: the answer must not have
+// the one and not the other.
+func TestDeletionMeetsNewName(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	other := open(t, pgdb.Options{URL: url})
+	owner := ss.Owner{UID: 1, FxAUID: "a", FxAKID: "1-b"}
+	write := ss.Write{Collection: "toys", Now: 1_790_000_000_000, MaxNames: 10}
+	var put ss.Written
+	var once sync.Once
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url, Fault: func(point string) (err error) {
+		if point == "sync.delete_collection" {
+			once.Do(func() {
+				put, err = other.Put(t.Context(), owner, write, ss.Update{ID: "x", Payload: ss.Some([]byte("y"))})
+			})
+		}
+		return err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	got, err := postgres.New(db).DeleteCollection(t.Context(), owner, write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Previous != put.Modified || got.Modified <= put.Modified {
+		t.Errorf("the deletion answers with %v, and %v before, after a write of %v", got.Modified, got.Previous, put.Modified)
+	}
+	if cs, err := other.Collections(t.Context(), owner); err != nil || len(cs.Stamps) != 0 {
+		t.Errorf("collections %v, %v", cs.Stamps, err)
+	}
+}
