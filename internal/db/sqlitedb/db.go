@@ -88,17 +88,15 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	// Another process (a command beside the server) may hold the lock for the
 	// length of its transaction; a backup may be restoring the WAL.
 	conn.SetBusyTimeout(patience)
-	if mode&sqlite.OpenReadWrite != 0 {
-		if err := keepLog(conn); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-	}
 	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`}
 	if mode&sqlite.OpenReadWrite == 0 {
 		// There are many, each for another user than before; more than a
 		// listing of 1,000 goes through was not faster, and took 600 MB.
 		pragmas = append(pragmas, `cache_size = -1024`)
 	} else {
+		if err := keepLog(conn); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
 		pragmas = append(pragmas, `cache_size = -4096`,
 			`synchronous = FULL`, `wal_autocheckpoint = 4000`, `journal_size_limit = 67108864`)
 	}
