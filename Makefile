@@ -67,7 +67,7 @@ test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not
 	echo "test-deps: some tests will be skipped; to run them install$$missing"
 
 test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
-	$(TEST) -v ./test/firefox/...
+	HOLDFAST_BIN=$(CURDIR)/$(BIN) $(TEST) -v ./test/firefox/...
 
 lint: bin/golangci-lint-$(LINTER) ## gofmt, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }

@@ -3,17 +3,18 @@
 //
 // # Running it
 //
-// `make test-firefox`, or `go test ./test/firefox` when bin/holdfast is built
-// and Debian's firefox-esr is installed. HOLDFAST_BIN and FIREFOX_BIN name
-// others; a relative path starts at this folder. What is absent skips the test,
-// unless TEST_REQUIRE has `firefox` in its list. It takes less than half a minute.
+// `make test-firefox`, or `go test ./test/firefox` where Debian's firefox-esr is
+// installed. FIREFOX_BIN names another, and HOLDFAST_BIN a binary to be tested
+// instead of one that is built; a relative path starts at this folder. Without
+// a Firefox the test is skipped, unless TEST_REQUIRE has `firefox` in its list.
+// It takes less than half a minute.
 //
 // # What runs
 //
 //   - accounts.Server, a stub of the accounts server with one account. It signs
 //     access tokens that Holdfast checks, and it can give the account a new
 //     password.
-//   - bin/holdfast on the embedded default, in a fresh folder, told by
+//   - the binary on the embedded default, in a fresh folder, told by
 //     SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL to trust that server.
 //   - Firefox twice, A and B, each on a fresh profile and with a home of its
 //     own. Nobody types a password: the test hands the browser what its sign-in

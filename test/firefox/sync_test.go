@@ -1,6 +1,7 @@
 package firefox
 
 import (
+	"cmp"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/test/binary"
 	"holdfast/test/firefox/accounts"
 )
 
@@ -21,11 +23,12 @@ type household struct {
 	folder  string // the imported bookmarks
 }
 
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
 // TestSync takes two browsers through the life of an account. The steps build on each other, so the first that fails is the last.
 func TestSync(t *testing.T) {
-	firefox := program(t, "FIREFOX_BIN", "firefox-esr")
-	binary := program(t, "HOLDFAST_BIN", "../../bin/holdfast")
-	h := settle(t, firefox, binary)
+	firefox := program(t)
+	h := settle(t, firefox)
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T, *household)
@@ -43,13 +46,9 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// program finds what is to be tested: the value of a variable, or fallback.
-func program(t *testing.T, variable, fallback string) string {
-	name := os.Getenv(variable)
-	if name == "" {
-		name = fallback
-	}
-	path, err := exec.LookPath(name)
+// program is the Firefox to be tested.
+func program(t *testing.T) string {
+	path, err := exec.LookPath(cmp.Or(os.Getenv("FIREFOX_BIN"), "firefox-esr"))
 	if err == nil {
 		return path
 	}
@@ -57,12 +56,12 @@ func program(t *testing.T, variable, fallback string) string {
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "firefox") {
 		complain = t.Fatalf
 	}
-	complain("no real Firefox is tested: %v. Set %s, or install firefox-esr and run make build", err, variable)
+	complain("no real Firefox is tested: %v. Set FIREFOX_BIN, or install firefox-esr", err)
 	return ""
 }
 
 // settle starts everything and signs both browsers in.
-func settle(t *testing.T, firefox, binary string) *household {
+func settle(t *testing.T, firefox string) *household {
 	h := &household{network: &journal{}}
 	var err error
 	if h.account, err = accounts.New(); err != nil {
@@ -70,10 +69,7 @@ func settle(t *testing.T, firefox, binary string) *household {
 	}
 	server := httptest.NewServer(h.account)
 	t.Cleanup(server.Close)
-	storage, err := startHoldfast(t, binary, server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storage := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+server.URL).URL
 	t.Cleanup(func() { h.network.show(t) })
 	var starting errgroup.Group
 	for name, b := range map[string]**browser{"A": &h.a, "B": &h.b} {
