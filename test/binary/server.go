@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -135,6 +136,18 @@ func (s *Server) AwaitAnswer(path string, done func(status int, body string) boo
 		case <-tick.C:
 		}
 	}
+}
+
+// FreePort is an address that nobody listens on, for who cannot be told to
+// choose one and say which.
+func FreePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
 }
 
 // Get asks the main listener without credentials.

@@ -147,14 +147,14 @@ func TestCheck(t *testing.T) {
 	fxa := newAccounts(t)
 	data := t.TempDir()
 	base := binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
-		"HOLDFAST_SERVER__LISTEN="+freePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+freePort(t))
+		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t))
 	if r := binary.Run(t, base, "check"); r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
 		t.Errorf("before the first start: %d\n%s", r.Status, r.Stdout)
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
 		t.Errorf("check left %v, %v", entries, err)
 	}
-	closed := freePort(t)
+	closed := binary.FreePort(t)
 	for _, tc := range []struct{ name, variable, says, mend string }{
 		{"database away", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://u:hunter2@" + closed + "/d", "syncstorage database", "start the database"},
 		{"unknown engine", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d", "syncstorage database", ""},

@@ -48,17 +48,6 @@ func replace(t *testing.T, text string, pairs ...string) string {
 	return text
 }
 
-// freePort is an address that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // program is a server of others that runs for a test.
 type program struct {
 	cmd   *exec.Cmd
@@ -133,7 +122,7 @@ func startNginx(t *testing.T, upstream, cert, key string, edit func(string) stri
 	t.Helper()
 	path := binary.Program(t, "nginx")
 	for range attempts {
-		dir, address := t.TempDir(), freePort(t)
+		dir, address := t.TempDir(), binary.FreePort(t)
 		site := edit(replace(t, block(t, "nginx"),
 			"listen 443 ", "listen "+address+" ",
 			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
@@ -158,7 +147,7 @@ func startCaddy(t *testing.T, upstream, cert, key string, edit func(string) stri
 	t.Helper()
 	path := binary.Program(t, "caddy")
 	for range attempts {
-		dir, address := t.TempDir(), freePort(t)
+		dir, address := t.TempDir(), binary.FreePort(t)
 		_, port, _ := net.SplitHostPort(address)
 		site := edit(replace(t, block(t, "caddyfile"),
 			"example.org {\n", fmt.Sprintf("example.org {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),

@@ -382,7 +382,9 @@ func TestRestart(t *testing.T) {
 				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.server.URL, "http://"))
 			ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
 			defer cancel()
-			for back := false; !back; {
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for back := false; !back; <-tick.C {
 				a, err := c.SendBy(ctx, s.client, "GET", "/storage/col/x", "")
 				if err != nil {
 					t.Fatal(err)
@@ -390,9 +392,6 @@ func TestRestart(t *testing.T) {
 				// A proxy may hold a server for dead a little longer than it is.
 				if back = a.Status == http.StatusOK; !back && a.Status != http.StatusBadGateway {
 					t.Fatalf("after the restart: %d %s", a.Status, a.Body)
-				}
-				if !back {
-					time.Sleep(50 * time.Millisecond)
 				}
 			}
 		}
