@@ -88,14 +88,7 @@ func (c *hands) serve(data string, vars ...string) *binary.Server {
 // credentials it has refused are let in again.
 func TestClockLeap(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		leap(t, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		leap(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
-	})
+	onBoth(t, leap)
 }
 
 func leap(t *testing.T, data string, vars ...string) {

@@ -74,6 +74,20 @@ func TestKillOnPostgres(t *testing.T) {
 	h.rounds(10, func(round int) fault { return []fault{server, database}[round%2] })
 }
 
+// onBoth runs a test on both engines, with the folder of a server's data and
+// its settings.
+func onBoth(t *testing.T, run func(t *testing.T, data string, vars ...string)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		run(t, testdb.SQLite(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		run(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
+	})
+}
+
 // fault is what happens to a server under load, which goes on until strike has
 // returned: a strike may also be the end of its fault. recover comes after all
 // that was under way.

@@ -60,14 +60,7 @@ const (
 // collection has, at least 20 MB.
 func TestMemoryUnderLoad(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		memoryUnderLoad(t, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		memoryUnderLoad(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
-	})
+	onBoth(t, memoryUnderLoad)
 }
 
 func memoryUnderLoad(t *testing.T, data string, vars ...string) {

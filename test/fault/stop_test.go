@@ -20,14 +20,7 @@ import (
 // never taken. The process ends by itself, and with status 0.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		newHarness(t, testdb.SQLite(t)).stops()
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		newHarness(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t)).stops()
-	})
+	onBoth(t, func(t *testing.T, data string, vars ...string) { newHarness(t, data, vars...).stops() })
 }
 
 // stops ends the server in rounds.
