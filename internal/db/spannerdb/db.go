@@ -1,0 +1,167 @@
+package spannerdb
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/spanner"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"holdfast/internal/fault"
+)
+
+// Options say how to open a database. Only Database is needed.
+type Options struct {
+	// Database is projects/P/instances/I/databases/D.
+	Database string
+
+	// EmulatorHost is host:port of Google's emulator, which is then reached in
+	// plain text and without credentials instead of Google Cloud. The emulator
+	// takes one read-write transaction at a time, so they run one after the
+	// other then.
+	EmulatorHost string
+
+	// MaxTransactions is the greatest number of transactions under way, reads
+	// included; 0 means 10.
+	MaxTransactions int
+
+	// Wait is how long a caller waits to have one of them; 0 means 30 s.
+	Wait time.Duration
+
+	// Timeout bounds a transaction with all its tries, and the wait for each
+	// row of a stream; 0 means 30 s.
+	Timeout time.Duration
+
+	// RouteToLeader sends read-write transactions straight to the leader
+	// replica, by the header x-goog-spanner-route-to-leader.
+	RouteToLeader bool
+
+	// Observe, when not nil, is told of every read and write: its name, how
+	// long it took, waiting for its turn included, and its error.
+	Observe func(name string, d time.Duration, err error)
+
+	// Mutations, when not nil, is told of every commit how many mutations were
+	// predicted and how many Spanner has counted; that is 0 where it does not
+	// say, as the emulator.
+	Mutations func(name string, predicted, counted int)
+
+	// Fault, when not nil, is asked at every point where the engine can fail:
+	// before a statement, by its name, and before a commit, as "commit". An
+	// error that it returns is treated as the engine's. It is for tests.
+	Fault func(point string) error
+
+	// Client are more options of the driver. They are for tests.
+	Client []option.ClientOption
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	client *spanner.Client
+	opts   Options
+	slots  chan struct{} // one for each transaction that may be under way
+	alone  chan struct{} // the one read-write transaction of an emulator; nil: any number
+
+	waits   atomic.Int64
+	waiting atomic.Int64 // nanoseconds
+}
+
+// Open checks the options and makes the client. It connects when it is first
+// used, so it does not fail because Spanner is away.
+func Open(ctx context.Context, opts Options) (*DB, error) {
+	orElse := func(d *time.Duration, otherwise time.Duration) {
+		if *d <= 0 {
+			*d = otherwise
+		}
+	}
+	orElse(&opts.Wait, 30*time.Second)
+	orElse(&opts.Timeout, 30*time.Second)
+	if opts.MaxTransactions <= 0 {
+		opts.MaxTransactions = 10
+	}
+	db := &DB{opts: opts, slots: make(chan struct{}, opts.MaxTransactions)}
+	if opts.EmulatorHost != "" {
+		db.alone = make(chan struct{}, 1)
+	}
+	client, err := spanner.NewClientWithConfig(ctx, opts.Database, spanner.ClientConfig{
+		DisableRouteToLeader: !opts.RouteToLeader,
+		DisableNativeMetrics: true, // ours are scraped
+	}, opts.client()...)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "the Spanner client cannot be made", err)
+	}
+	db.client = client
+	return db, nil
+}
+
+// client are the driver's options.
+func (o *Options) client() []option.ClientOption {
+	if o.EmulatorHost == "" {
+		return o.Client
+	}
+	return append([]option.ClientOption{
+		option.WithEndpoint(o.EmulatorHost),
+		option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	}, o.Client...)
+}
+
+// Close ends the client.
+func (db *DB) Close() { db.client.Close() }
+
+// Connections is how many transactions are under way and how many may be; idle
+// is always 0, because none is kept.
+func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
+
+// Waits is how many callers have waited for their turn so far, and how long in
+// sum.
+func (db *DB) Waits() (n int64, total time.Duration) {
+	return db.waits.Load(), time.Duration(db.waiting.Load())
+}
+
+var errBusy = fault.New(fault.Unavailable, "too many transactions are under way")
+
+// enter waits for a slot, or for the emulator.
+func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
+	start := time.Now()
+	defer func() {
+		db.waits.Add(1)
+		db.waiting.Add(int64(time.Since(start)))
+	}()
+	timer := time.NewTimer(db.opts.Wait)
+	defer timer.Stop()
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return errBusy
+	case <-ctx.Done():
+		return classify(ctx.Err())
+	}
+}
+
+func leave(slots chan struct{}) { <-slots }
+
+// observe tells how a step went that began at start, and codes its error.
+func (db *DB) observe(name string, start time.Time, err error) error {
+	err = classify(err)
+	if db.opts.Observe != nil {
+		db.opts.Observe(name, time.Since(start), err)
+	}
+	return err
+}
+
+// fault asks the hook of the tests.
+func (db *DB) fault(point string) error {
+	if db.opts.Fault == nil {
+		return nil
+	}
+	return db.opts.Fault(point)
+}

@@ -1,0 +1,242 @@
+package spannerdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/spanner"
+	database "cloud.google.com/go/spanner/admin/database/apiv1"
+	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
+	instance "cloud.google.com/go/spanner/admin/instance/apiv1"
+	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
+	"google.golang.org/grpc/codes"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/fault"
+)
+
+// longestMigration bounds a change, and the wait for others that change the
+// schema.
+const longestMigration = 6 * time.Hour
+
+// Schemas change one at a time; who comes second is refused by some engines,
+// and comes again.
+const (
+	schemaPause = time.Second
+	schemaTries = 300
+)
+
+const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
+	room       STRING(64)  NOT NULL,
+	version    INT64       NOT NULL,
+	name       STRING(256) NOT NULL,
+	checksum   STRING(64)  NOT NULL,
+	applied_at TIMESTAMP   NOT NULL
+) PRIMARY KEY (room, version)`
+
+var readLedger = Statement{"migrate.ledger", `
+	SELECT version, name, checksum FROM schema_migrations WHERE room = @room ORDER BY version`}
+
+// Pending says which of the room's changes the database does not have yet.
+func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
+	var ledger []migrate.Applied
+	err := db.Each(ctx, readLedger, Params{"room": set.Room}, func(r *spanner.Row) error {
+		a, err := line(r)
+		ledger = append(ledger, a)
+		return err
+	})
+	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
+		err = nil // no ledger: nothing was ever applied
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set.Pending(ledger)
+}
+
+func line(r *spanner.Row) (a migrate.Applied, err error) {
+	var version int64
+	err = r.Columns(&version, &a.Name, &a.Checksum)
+	a.Version = int(version)
+	return a, err
+}
+
+// Migrate applies what the database still needs of the room's changes, and
+// returns what it has applied. On an emulator the database is made first, when
+// it is missing, and its instance too.
+//
+// Spanner has no transaction around changes of the schema: a change that is
+// interrupted is begun again, so each of its statements must bear that (IF NOT
+// EXISTS). Two processes may migrate at once.
+func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, longestMigration)
+	defer cancel()
+	admin, err := database.NewDatabaseAdminClient(ctx, db.opts.client()...)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "the Spanner admin client cannot be made", err)
+	}
+	defer func() { err = errors.Join(err, admin.Close()) }()
+	if db.opts.EmulatorHost != "" {
+		if err := db.create(ctx, admin); err != nil {
+			return nil, err
+		}
+	}
+	if err := db.alter(ctx, admin, createLedger); err != nil {
+		return nil, err
+	}
+	pending, err := db.Pending(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range pending {
+		fresh, err := db.apply(ctx, admin, set, m)
+		if err != nil {
+			return applied, fmt.Errorf("%s: migration %04d_%s: %w", set.Room, m.Version, m.Name, err)
+		}
+		if fresh {
+			applied = append(applied, m)
+		}
+	}
+	return applied, nil
+}
+
+// apply makes a change. It reports whether it is this process that has entered
+// it into the ledger.
+func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
+	ddl, dml := split(m.SQL)
+	if len(ddl) > 0 {
+		if err := db.alter(ctx, admin, ddl...); err != nil {
+			return false, err
+		}
+	}
+	err = db.Write(ctx, "migrate", func(tx *Tx) error {
+		var ledger []migrate.Applied
+		if err := tx.Each(readLedger, Params{"room": set.Room}, func(r *spanner.Row) error {
+			a, err := line(r)
+			ledger = append(ledger, a)
+			return err
+		}); err != nil {
+			return err
+		}
+		pending, err := set.Pending(ledger)
+		if err != nil {
+			return err
+		}
+		if fresh = len(pending) > 0 && pending[0].Version == m.Version; !fresh {
+			return nil // another process was faster
+		}
+		var changes []Change
+		for _, sql := range dml {
+			changes = append(changes, Change{Statement: Statement{"migrate.data", sql}, Rows: -1})
+		}
+		if len(changes) > 0 {
+			if err := tx.Exec(changes...); err != nil {
+				return err
+			}
+		}
+		return tx.Buffer(spanner.Insert("schema_migrations",
+			[]string{"room", "version", "name", "checksum", "applied_at"},
+			[]any{set.Room, m.Version, m.Name, m.Checksum, time.Now()}))
+	})
+	return fresh, err
+}
+
+// alter changes the schema and waits until it is changed.
+func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, ddl ...string) error {
+	for tries := 1; ; tries++ {
+		op, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: db.opts.Database, Statements: ddl})
+		if err == nil {
+			err = op.Wait(ctx)
+		}
+		switch code := spanner.ErrCode(err); {
+		case err == nil:
+			return nil
+		case code == codes.FailedPrecondition && strings.Contains(err.Error(), "concurrent") && tries < schemaTries && rest(ctx, schemaPause):
+		case code == codes.FailedPrecondition:
+			return fault.Wrap(fault.Internal, "Spanner refuses the change: "+spanner.ErrDesc(err), err)
+		case code == codes.NotFound:
+			return fault.Wrap(fault.Unavailable, "the database does not exist: make it first, with gcloud spanner databases create", err)
+		case code == codes.PermissionDenied:
+			return fault.Wrap(fault.Unavailable, "the account may not change the tables: run holdfast migrate with the role roles/spanner.databaseAdmin", err)
+		default:
+			return classify(err)
+		}
+	}
+}
+
+// rest waits, and reports whether the caller still does.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// create makes the database on an emulator, and its instance, unless they are
+// there.
+func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
+	parts := strings.Split(db.opts.Database, "/") // projects P instances I databases D
+	if len(parts) != 6 {
+		return fault.New(fault.Invalid, "the database is not of the form projects/P/instances/I/databases/D")
+	}
+	instances, err := instance.NewInstanceAdminClient(ctx, db.opts.client()...)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "the Spanner admin client cannot be made", err)
+	}
+	defer func() { err = errors.Join(err, instances.Close()) }()
+	project := "projects/" + parts[1]
+	made, err := instances.CreateInstance(ctx, &instancepb.CreateInstanceRequest{
+		Parent: project, InstanceId: parts[3],
+		Instance: &instancepb.Instance{Config: project + "/instanceConfigs/emulator-config", DisplayName: parts[3], NodeCount: 1},
+	})
+	if err == nil {
+		_, err = made.Wait(ctx)
+	}
+	if err != nil && spanner.ErrCode(err) != codes.AlreadyExists {
+		return classify(err)
+	}
+	op, err := admin.CreateDatabase(ctx, &databasepb.CreateDatabaseRequest{
+		Parent: project + "/instances/" + parts[3], CreateStatement: "CREATE DATABASE `" + parts[5] + "`",
+	})
+	if err == nil {
+		_, err = op.Wait(ctx)
+	}
+	if err != nil && spanner.ErrCode(err) != codes.AlreadyExists {
+		return classify(err)
+	}
+	return nil
+}
+
+// split takes a migration apart into its statements: those that change the
+// schema, which Spanner runs first, and those that change data. A statement ends
+// with a semicolon at the end of a line; a comment is a line of its own.
+func split(sql string) (ddl, dml []string) {
+	var statement strings.Builder
+	for line := range strings.Lines(sql) {
+		text := strings.TrimSpace(line)
+		if text == "" || strings.HasPrefix(text, "--") {
+			continue
+		}
+		last := strings.HasSuffix(text, ";")
+		statement.WriteString(strings.TrimSuffix(text, ";") + "\n")
+		if !last {
+			continue
+		}
+		whole := strings.TrimSpace(statement.String())
+		statement.Reset()
+		switch word, _, _ := strings.Cut(whole, " "); word {
+		case "CREATE", "ALTER", "DROP":
+			ddl = append(ddl, whole)
+		default:
+			dml = append(dml, whole)
+		}
+	}
+	return ddl, dml
+}

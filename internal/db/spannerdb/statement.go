@@ -1,0 +1,135 @@
+package spannerdb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/fault"
+)
+
+// Statement is SQL with the name under which it is timed, such as "sync.put".
+type Statement struct {
+	Name string
+	SQL  string
+}
+
+// Params are the parameters of a statement, by name.
+type Params = map[string]any
+
+func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
+
+// Each runs a query on a snapshot of now and calls fn with every row; fn's
+// error ends it.
+func (db *DB) Each(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
+	start := time.Now()
+	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
+}
+
+func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
+	if err := db.fault(s.Name); err != nil {
+		return err
+	}
+	if err := db.enter(ctx, db.slots); err != nil {
+		return err
+	}
+	defer leave(db.slots)
+	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
+	defer cancel()
+	return db.client.Single().Query(ctx, s.with(p)).Do(fn)
+}
+
+// Tx is a write under way.
+type Tx struct {
+	db        *DB
+	name      string
+	ctx       context.Context // of the transaction: none of its statements outlives it
+	tx        *spanner.ReadWriteTransaction
+	predicted int
+}
+
+// Write runs fn in a read-write transaction and commits it when fn returns nil.
+// fn may run again when Spanner aborts it for the sake of others, so it starts
+// from nothing each time.
+func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error {
+	start := time.Now()
+	return db.observe(name, start, db.write(ctx, name, fn))
+}
+
+func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error {
+	if err := db.enter(ctx, db.slots); err != nil {
+		return err
+	}
+	defer leave(db.slots)
+	if db.alone != nil {
+		if err := db.enter(ctx, db.alone); err != nil {
+			return err
+		}
+		defer leave(db.alone)
+	}
+	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
+	defer cancel()
+	var predicted int
+	answer, err := db.client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+		t := &Tx{db: db, name: name, ctx: ctx, tx: tx}
+		if err := fn(t); err != nil {
+			return err
+		}
+		predicted = t.predicted
+		return db.fault("commit")
+	}, spanner.TransactionOptions{
+		TransactionTag: name,
+		CommitOptions:  spanner.CommitOptions{ReturnCommitStats: db.opts.Mutations != nil},
+	})
+	if err == nil && db.opts.Mutations != nil {
+		db.opts.Mutations(name, predicted, int(answer.CommitStats.GetMutationCount()))
+	}
+	return err
+}
+
+// Each runs a query and calls fn with every row. What it has read stays as it is
+// until the commit.
+func (tx *Tx) Each(s Statement, p Params, fn func(*spanner.Row) error) error {
+	if err := tx.db.fault(s.Name); err != nil {
+		return err
+	}
+	return tx.tx.Query(tx.ctx, s.with(p)).Do(fn)
+}
+
+// Predict adds to the number of mutations that the commit is going to have, of
+// which the caller keeps account.
+func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
+
+// Buffer adds what is written with the commit, in one message. A statement of
+// the same transaction does not see it.
+func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }
+
+// Change is a statement that writes.
+type Change struct {
+	Statement
+	Params Params
+	Rows   int // how many it must change; -1: any number
+}
+
+// Exec runs statements that write, one after the other, in one message.
+func (tx *Tx) Exec(changes ...Change) error {
+	statements := make([]spanner.Statement, len(changes))
+	for i, c := range changes {
+		if err := tx.db.fault(c.Name); err != nil {
+			return err
+		}
+		statements[i] = c.with(c.Params)
+	}
+	rows, err := tx.tx.BatchUpdate(tx.ctx, statements)
+	if err != nil {
+		return err
+	}
+	for i, c := range changes {
+		if c.Rows >= 0 && rows[i] != int64(c.Rows) {
+			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s has changed %d rows, not %d", c.Name, rows[i], c.Rows))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package spannerdb
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cloud.google.com/go/spanner"
+	"google.golang.org/api/iterator"
+
+	"holdfast/internal/fault"
+)
+
+// Rows is the answer of a query that is read row by row, all of one snapshot.
+// It counts as a transaction under way until Close.
+type Rows struct {
+	db       *DB
+	ctx      context.Context
+	cancel   context.CancelFunc
+	patience *time.Timer // cancels when it runs out, while the next row is waited for
+	tx       *spanner.ReadOnlyTransaction
+	rows     *spanner.RowIterator
+	first    *spanner.Row
+	ahead    bool // the first row has been asked for and not been handed out
+	late     bool
+	closed   bool
+}
+
+// Stream runs a query whose answer may be larger than what should be in memory.
+// It returns when the first row is there.
+func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
+	start := time.Now()
+	r, err := db.stream(ctx, s, p)
+	if err := db.observe(s.Name, start, err); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (db *DB) stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
+	if err := db.fault(s.Name); err != nil {
+		return nil, err
+	}
+	if err := db.enter(ctx, db.slots); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Rows{db: db, ctx: ctx, cancel: cancel, tx: db.client.Single(), patience: time.AfterFunc(db.opts.Timeout, cancel)}
+	r.rows = r.tx.Query(ctx, s.with(p))
+	var err error
+	if r.first, err = r.next(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	r.ahead = true
+	return r, nil
+}
+
+var errLate = fault.New(fault.Unavailable, "the database took too long")
+
+// next is the next row, or nil at the end.
+func (r *Rows) next() (*spanner.Row, error) {
+	if r.late {
+		return nil, errLate
+	}
+	r.patience.Reset(r.db.opts.Timeout)
+	row, err := r.rows.Next()
+	r.late = !r.patience.Stop()
+	switch {
+	case errors.Is(err, iterator.Done):
+		return nil, nil
+	case err != nil && r.late:
+		return nil, errLate
+	}
+	return row, err
+}
+
+// Next is the next row, the first one to begin with, or nil at the end.
+func (r *Rows) Next() (*spanner.Row, error) {
+	if r.ahead {
+		r.ahead = false
+		return r.first, nil
+	}
+	row, err := r.next()
+	return row, classify(err)
+}
+
+// Beside runs another query on the snapshot that the rows are of.
+func (r *Rows) Beside(s Statement, p Params, fn func(*spanner.Row) error) error {
+	start := time.Now()
+	return r.db.observe(s.Name, start, r.beside(s, p, fn))
+}
+
+func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error {
+	if err := r.db.fault(s.Name); err != nil {
+		return err
+	}
+	at, err := r.tx.Timestamp()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, r.db.opts.Timeout)
+	defer cancel()
+	return r.db.client.Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
+}
+
+// Close gives up what has not been read; a second call does nothing.
+func (r *Rows) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.patience.Stop()
+	r.cancel()
+	r.rows.Stop()
+	leave(r.db.slots)
+}
