@@ -10,8 +10,8 @@ type room struct {
 	wire     []string // libraries that its httpapi encodes and decodes with
 }
 
-// helper is a folder of a room that wraps one thing and that the root sees only
-// as an interface.
+// helper is a folder of a room that holds or wraps one thing and that the root
+// sees at most as an interface.
 type helper struct {
 	name string
 	ours []string // what it wraps of the ground floor
@@ -21,7 +21,8 @@ type helper struct {
 var rooms = []room{
 	{
 		name: "syncstorage", backends: []string{"sqlite", "postgres"},
-		wire: []string{"github.com/go-faster/jx"},
+		helpers: []helper{{name: "budget"}},
+		wire:    []string{"github.com/go-faster/jx"},
 	},
 	{
 		name: "tokenserver", backends: []string{"sqlite", "postgres"},

@@ -1,0 +1,140 @@
+// Package budget foretells what a commit on Cloud Spanner costs.
+//
+// Spanner refuses a commit of more than 80,000 mutations as a whole and only at
+// its end, and counts columns, not rows: those of the key, those that are
+// written, and two for each index entry that changes. So the settings are held
+// against the budget when the server starts, and each commit before it is sent.
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits of Spanner and of this server on it.
+const (
+	Limit       = 80_000      // mutations of one commit
+	LoadSize    = 100_000_000 // payload bytes of one batch
+	CommitBytes = 100 << 20   // bytes of one commit, keys and fixed columns included
+	FieldLength = 2_621_440   // characters in a column of type STRING(MAX)
+
+	// Records is how many records a batch may have unless somebody says
+	// otherwise: a few less than fit, so that one more column of
+	// user_collections does not stop every full batch.
+	Records = 9_984
+)
+
+// Delete is the mutations of deleting a row or a range of keys, with all that
+// is interleaved in it.
+const Delete = 1
+
+// Table is what counts of a table. Columns are those besides the key.
+type Table struct {
+	Name         string
+	Key, Columns []string
+	Indexes      []Index
+}
+
+// Index is a secondary index on columns of a table.
+type Index struct {
+	Name    string
+	Columns []string
+}
+
+// Schema is the tables of a database.
+type Schema []Table
+
+// Current is the schema of this release.
+func Current() Schema {
+	return Schema{
+		{
+			Name: "collections", Key: []string{"collection_id"}, Columns: []string{"name"},
+			Indexes: []Index{{"CollectionName", []string{"name"}}},
+		},
+		{
+			Name: "user_collections", Key: []string{"fxa_uid", "fxa_kid", "collection_id"},
+			Columns: []string{"modified", "count", "total_bytes"},
+		},
+		{
+			Name: "bsos", Key: []string{"fxa_uid", "fxa_kid", "collection_id", "bso_id"},
+			Columns: []string{"sortindex", "payload", "modified", "expiry"},
+		},
+		{
+			Name: "batches", Key: []string{"fxa_uid", "fxa_kid", "collection_id", "batch_id"},
+			Columns: []string{"expiry"},
+		},
+		{
+			Name: "batch_bsos", Key: []string{"fxa_uid", "fxa_kid", "collection_id", "batch_id", "batch_bso_id"},
+			Columns: []string{"sortindex", "payload", "ttl"},
+		},
+	}
+}
+
+// table panics when there is none of the name, which is a bug of the caller.
+func (s Schema) table(name string) Table {
+	i := slices.IndexFunc(s, func(t Table) bool { return t.Name == name })
+	if i < 0 {
+		panic("budget: no table " + name)
+	}
+	return s[i]
+}
+
+// Write is the mutations of writing these columns of a row, key columns not
+// named: whether the row was there or not, they count as well. It panics when
+// the table has no such column.
+func (s Schema) Write(table string, columns ...string) int {
+	t := s.table(table)
+	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
+}
+
+// touched are the indexes of which an entry is deleted and another inserted
+// when the columns are written.
+func (t Table) touched(columns []string) (touched []Index) {
+	for _, c := range columns {
+		if !slices.Contains(t.Columns, c) {
+			panic("budget: " + t.Name + " has no column " + c)
+		}
+	}
+	for _, ix := range t.Indexes {
+		if slices.ContainsFunc(ix.Columns, func(c string) bool { return slices.Contains(columns, c) }) {
+			touched = append(touched, ix)
+		}
+	}
+	return touched
+}
+
+// Step is one step of a commit.
+type Step struct {
+	Name      string
+	Mutations int
+	Of        string // what they are, for people
+}
+
+// Steps are those of a batch's commit, in their order: the collection's row,
+// which must be there before what is interleaved in it; each record; the end of
+// the batch; and with a quota the collection's sums.
+func (s Schema) Steps(quota bool) []Step {
+	parent := []string{"modified"}
+	if quota {
+		parent = s.table("user_collections").Columns
+	}
+	steps := []Step{
+		s.write("collection", "user_collections", parent),
+		s.write("each record", "bsos", s.table("bsos").Columns),
+		{"end of the batch", Delete, "batches: the row, with batch_bsos below it"},
+	}
+	if quota {
+		steps = append(steps, s.write("quota", "user_collections", parent))
+	}
+	return steps
+}
+
+func (s Schema) write(name, table string, columns []string) Step {
+	t := s.table(table)
+	of := []string{fmt.Sprintf("%s: %d columns of the key", table, len(t.Key)), strings.Join(columns, ", ")}
+	for _, ix := range t.touched(columns) {
+		of = append(of, "2 of index "+ix.Name)
+	}
+	return Step{name, s.Write(table, columns...), strings.Join(of, "; ")}
+}

@@ -1,0 +1,200 @@
+package budget
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/fault"
+)
+
+// with is the schema with a column and an index more on a table.
+func (s Schema) with(table, column string, indexes ...Index) Schema {
+	s = slices.Clone(s)
+	for i, t := range s {
+		if t.Name != table {
+			continue
+		}
+		if column != "" {
+			s[i].Columns = append(slices.Clip(t.Columns), column)
+		}
+		s[i].Indexes = append(slices.Clip(t.Indexes), indexes...)
+	}
+	return s
+}
+
+// historical is the schema with the indexes that bsos once had.
+func historical() Schema {
+	return Current().with("bsos", "", Index{"BsoModified", []string{"modified"}}, Index{"BsoExpiry", []string{"expiry"}})
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		s     Schema
+		quota bool
+		limit int
+
+		record, most       int // mutations of a record; records that fit
+		records, sum, left int // at the number that was chosen
+	}{
+		{"no quota", Current(), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
+		{"quota", Current(), true, 80_000, 8, 9_998, 9_984, 79_885, 115},
+		{"until 2022", historical(), true, 20_000, 12, 1_665, 1_664, 19_981, 19},
+		{"with the indexes", historical(), true, 80_000, 12, 6_665, 6_656, 79_885, 115},
+
+		{"a column of bsos", Current().with("bsos", "added"), true, 80_000, 9, 8_887, 8_887, 79_996, 4},
+		{"an index on bsos", Current().with("bsos", "", Index{"ByIndex", []string{"sortindex", "modified"}}), true, 80_000, 10, 7_998, 7_998, 79_993, 7},
+		// What the records that are left free are for.
+		{"a column of user_collections", Current().with("user_collections", "added"), true, 80_000, 8, 9_998, 9_984, 79_887, 113},
+		{"a column that nobody counts in", Current().with("user_collections", "added"), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
+		{"an index on the stamp", Current().with("user_collections", "", Index{"ByStamp", []string{"modified"}}), false, 80_000, 8, 9_999, 9_984, 79_879, 121},
+		{"a table beside", Current().with("batch_bsos", "added"), true, 80_000, 8, 9_998, 9_984, 79_885, 115},
+	} {
+		p := tc.s.Commit(tc.quota)
+		if p.Record != tc.record || p.Mutations(tc.records) != tc.sum || tc.limit-p.Mutations(tc.records) != tc.left {
+			t.Errorf("%s: %d a record, %d records are %d mutations; want %d, %d", tc.name, p.Record, tc.records, p.Mutations(tc.records), tc.record, tc.sum)
+		}
+		if got := p.MaxRecords(tc.limit); got != tc.most {
+			t.Errorf("%s: %d records fit, want %d", tc.name, got, tc.most)
+		}
+		if p.Mutations(tc.most) > tc.limit || p.Mutations(tc.most+1) <= tc.limit {
+			t.Errorf("%s: %d is not the most records", tc.name, tc.most)
+		}
+	}
+	if got, want := Current().Commit(false), (Plan{4, 8, 1, 0}); got != want {
+		t.Errorf("without quota %v, want %v", got, want)
+	}
+	if got, want := Current().Commit(true), (Plan{6, 8, 1, 6}); got != want {
+		t.Errorf("with quota %v, want %v", got, want)
+	}
+	if n := Current().Commit(true).MaxRecords(5); n != 0 {
+		t.Errorf("%d records fit into 5 mutations", n)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		s       Schema
+		table   string
+		columns []string
+		want    int
+	}{
+		{Current(), "user_collections", []string{"modified"}, 4},
+		{Current(), "user_collections", nil, 3},
+		{Current(), "bsos", []string{"expiry", "modified"}, 6},
+		{Current(), "batches", []string{"expiry"}, 5},
+		{Current(), "batch_bsos", []string{"sortindex", "payload", "ttl"}, 8},
+		{Current(), "collections", []string{"name"}, 4},
+		{historical(), "bsos", []string{"sortindex", "payload"}, 6},
+		{historical(), "bsos", []string{"expiry"}, 7},
+		{historical(), "bsos", []string{"expiry", "modified"}, 10},
+	} {
+		if got := tc.s.Write(tc.table, tc.columns...); got != tc.want {
+			t.Errorf("%s %v: %d, want %d", tc.table, tc.columns, got, tc.want)
+		}
+	}
+	for _, wrong := range []func(){
+		func() { Current().Write("users", "name") },
+		func() { Current().Write("bsos", "ttl") },
+		func() { Current().Write("bsos", "bso_id") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a table or column that is not there costs something")
+				}
+			}()
+			wrong()
+		}()
+	}
+}
+
+// The steps are what the sum is made of, and say what they are made of.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for _, quota := range []bool{false, true} {
+		sum := 0
+		for _, step := range historical().Steps(quota) {
+			sum += step.Mutations
+			if step.Name == "each record" && step.Of != "bsos: 4 columns of the key; sortindex, payload, modified, expiry; 2 of index BsoModified; 2 of index BsoExpiry" {
+				t.Errorf("a record is made of %s", step.Of)
+			}
+		}
+		if want := historical().Commit(quota).Mutations(1); sum != want {
+			t.Errorf("quota %v: the steps are %d, the plan %d", quota, sum, want)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		quota   bool
+		records int
+		want    string
+	}{
+		{true, 9_984, "6 + 8 × 9984 + 1 + 6 = 79885 of 80000 mutations, 115 are left; at most 9998 records fit"},
+		{false, 9_984, "4 + 8 × 9984 + 1 = 79877 of 80000 mutations, 123 are left; at most 9999 records fit"},
+		{true, 10_000, "6 + 8 × 10000 + 1 + 6 = 80013 of 80000 mutations, 13 too many; at most 9998 records fit"},
+	} {
+		if got := Current().Commit(tc.quota).Explain(tc.records, Limit); got != tc.want {
+			t.Errorf("%s\nwant %s", got, tc.want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	on, off := Current().Commit(true), Current().Commit(false)
+	for _, tc := range []struct {
+		name string
+		p    Plan
+		l    Load
+		want string // in the refusal; "": there is none
+	}{
+		{"nothing", on, Load{}, ""},
+		{"all that fits", on, Load{Records: 9_998}, ""},
+		{"one record more", on, Load{Records: 9_999}, "6 + 8 × 9999 + 1 + 6 = 80005 of 80000"},
+		{"all that fits without quota", off, Load{Records: 9_999}, ""},
+		{"one more without quota", off, Load{Records: 10_000}, "4 + 8 × 10000 + 1 = 80005 of 80000"},
+		{"more than can be counted", on, Load{Records: math.MaxInt}, "too many"},
+		{"a batch as large as it may be", off, Load{Records: 9_999, Payload: LoadSize, IDs: 64 * 9_999, User: 100}, ""},
+		{"all bytes", on, Load{Records: 1, Payload: CommitBytes - recordBytes - parentBytes - 2*40 - 12, IDs: 12, User: 40}, ""},
+		{"a byte more", on, Load{Records: 1, Payload: CommitBytes - recordBytes - parentBytes - 2*40 - 12, IDs: 13, User: 40}, "are 104857601 of 104857600 bytes"},
+	} {
+		err := tc.p.Check(tc.l)
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s: %v", tc.name, err)
+		case tc.want != "" && (!fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// The weights of rows are those of the tables that they are written for.
+func TestWeightsAreOfTheSchema(t *testing.T) {
+	t.Parallel()
+	number := []string{"collection_id", "sortindex", "count", "total_bytes"}
+	stamp := []string{"modified", "expiry"}
+	for table, want := range map[string]int{"bsos": recordBytes, "user_collections": parentBytes} {
+		row := Current().table(table)
+		weight := 0
+		for _, c := range slices.Concat(row.Key, row.Columns) {
+			weight += cellBytes
+			if slices.Contains(number, c) {
+				weight += numberBytes
+			}
+			if slices.Contains(stamp, c) {
+				weight += stampBytes
+			}
+		}
+		if weight != want {
+			t.Errorf("a row of %s weighs %d, and is taken for %d", table, weight, want)
+		}
+	}
+}
