@@ -92,9 +92,7 @@ func Aliases() []conf.Alias {
 		none("SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", "there are no worker threads to size"),
 		none("SYNC_STATSD_HOST", "metrics are scraped from the admin listener"),
 		none("SYNC_STATSD_PORT", "metrics are scraped from the admin listener"),
-		none("SYNC_SYNCSTORAGE__DATABASE_POOL_SWEEPER_TASK_INTERVAL", "idle connections are closed without it"),
-		none("SYNC_SYNCSTORAGE__DATABASE_SPANNER_ROUTE_TO_LEADER", "this release does not run on Spanner"),
-		none("SYNC_SYNCSTORAGE__SPANNER_EMULATOR_HOST", "this release does not run on Spanner"),
+		{Env: "SPANNER_EMULATOR_HOST", Path: "syncstorage.spanner_emulator_host"}, // Google's own name for it
 		{Env: "SYNC_SYNCSTORAGE__LIMITS__*", Path: "syncstorage.limits.*"},
 		{Env: "SYNC_SYNCSTORAGE__*", Path: "syncstorage.*"},
 		{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
@@ -146,6 +144,7 @@ func Load(file string, environ []string) (*Config, conf.Report, error) {
 	add("log", c.Log.check())
 	if c.Syncstorage.Enabled {
 		add("syncstorage", c.Syncstorage.Check())
+		add("syncstorage", c.fitSpanner(&report))
 	}
 	if c.Tokenserver.Enabled {
 		add("tokenserver", split(c.Tokenserver.Check()))

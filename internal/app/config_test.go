@@ -132,23 +132,37 @@ func TestParseTarget(t *testing.T) {
 		want target
 		err  string
 	}{
-		{"", target{engine: engineSQLite, path: "data/room.db"}, ""},
+		{"", target{engine: engineSQLite, path: "data/syncstorage.db"}, ""},
 		{"sqlite:/var/lib/x.db", target{engine: engineSQLite, path: "/var/lib/x.db"}, ""},
 		{"sqlite:///var/lib/x%20y.db", target{engine: engineSQLite, path: "/var/lib/x y.db"}, ""},
 		{"sqlite:x.db", target{engine: engineSQLite, path: "x.db"}, ""},
 		{"postgres://u:secret@h/d", target{engine: enginePostgres, url: "postgres://u:secret@h/d"}, ""},
 		{"postgresql:///d?host=/run/postgresql", target{engine: enginePostgres, url: "postgresql:///d?host=/run/postgresql"}, ""},
+		{"spanner://projects/p-1/instances/i-1/databases/d_1", target{engine: engineSpanner, url: "projects/p-1/instances/i-1/databases/d_1"}, ""},
+		{"spanner:projects/example.com:pp/instances/ii/databases/dd", target{engine: engineSpanner, url: "projects/example.com:pp/instances/ii/databases/dd"}, ""},
+		{"spanner://projects/pp/instances/ii/databases/d", target{}, "names no database of Spanner"},
+		{"spanner://projects/pp/instances/i/databases/dd", target{}, "names no database of Spanner"},
+		{"spanner://projects/pp/instances/ii/databases/" + strings.Repeat("d", 31), target{}, "names no database of Spanner"},
+		{"spanner://projects/pp/instances/" + strings.Repeat("i", 65) + "/databases/dd", target{}, "names no database of Spanner"},
+		{"spanner://projects/pp/instances/ii/databases/Secret", target{}, "names no database of Spanner"},
+		{"spanner://projects/pp/instances/ii/databases/secret?x=y", target{}, "names no database of Spanner"},
+		{"spanner://projects/pp/instances/ii", target{}, "names no database of Spanner"},
+		{"spanner:", target{}, "names no database of Spanner"},
 		{"sqlite:", target{}, "names no file"},
-		{"mysql://u:secret@h/d", target{}, "this release knows"},
+		{"mysql://u:secret@h/d", target{}, "knows sqlite:, postgres: and spanner: only"},
 		{"secret", target{}, "is no URL"},
 	} {
-		got, err := parseTarget("room", tc.url, "data")
+		got, err := parseTarget(syncRoom, tc.url, "data")
 		if tc.err == "" && (err != nil || got != tc.want) {
 			t.Errorf("%q: %+v, %v", tc.url, got, err)
 		}
 		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%q: %v", tc.url, err)
 		}
+	}
+	_, err := parseTarget(tokenRoom, "spanner://projects/pp/instances/ii/databases/dd", "data")
+	if err == nil || !strings.Contains(err.Error(), "tokenserver.database_url begins with \"spanner\": this room knows sqlite: and postgres: only") {
+		t.Errorf("the tokenserver on Spanner: %v", err)
 	}
 }
 

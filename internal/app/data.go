@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -14,13 +15,14 @@ type engine string
 const (
 	engineSQLite   engine = "sqlite"
 	enginePostgres engine = "postgres"
+	engineSpanner  engine = "spanner"
 )
 
 // target is a parsed database_url.
 type target struct {
 	engine engine
 	path   string // of a SQLite file
-	url    string // of a server
+	url    string // of a server; of Spanner the name of the database
 }
 
 // parseTarget reads a room's database_url. Empty selects the room's SQLite file
@@ -42,9 +44,27 @@ func parseTarget(room, databaseURL, data string) (target, error) {
 		return target{engine: engineSQLite, path: path}, nil
 	case "postgres", "postgresql":
 		return target{engine: enginePostgres, url: databaseURL}, nil
+	case "spanner":
+		if room != syncRoom {
+			break
+		}
+		name := strings.TrimPrefix(rest, "//")
+		if !spannerDatabase.MatchString(name) {
+			return target{}, fmt.Errorf("%s.database_url names no database of Spanner: write spanner://projects/P/instances/I/databases/D", room)
+		}
+		return target{engine: engineSpanner, url: name}, nil
 	}
-	return target{}, fmt.Errorf("%s.database_url begins with %q: this release knows sqlite: and postgres: only", room, scheme)
+	known := "sqlite: and postgres:"
+	if room == syncRoom {
+		known = "sqlite:, postgres: and spanner:"
+	}
+	return target{}, fmt.Errorf("%s.database_url begins with %q: this room knows %s only", room, scheme, known)
 }
+
+// spannerDatabase is the name of a database by the rules of Spanner: an
+// instance's id has 2 to 64 characters, a database's 2 to 30. A project of a
+// domain has a colon in its id.
+var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)
 
 // sqlitePath takes sqlite:relative/path, sqlite:/path and sqlite:///path.
 func sqlitePath(rest string) (string, error) {

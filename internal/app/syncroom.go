@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holdfast/internal/sweep"
@@ -53,6 +54,9 @@ func (a *App) syncStore(ctx context.Context, cfg syncstorage.Config, create bool
 		}
 		a.addSQLite(syncRoom, db, t.path, set)
 		return syncsqlite.New(db), nil
+	}
+	if t.engine == engineSpanner {
+		return nil, errors.New(syncRoom + ".database_url selects Spanner, which this build cannot open")
 	}
 	set, err := syncpostgres.Migrations()
 	if err != nil {

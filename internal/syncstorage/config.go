@@ -2,6 +2,8 @@ package syncstorage
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 )
 
@@ -9,15 +11,18 @@ import (
 // server where it has the setting.
 type Config struct {
 	Enabled      bool   `toml:"enabled" doc:"Serve Firefox Sync storage."`
-	DatabaseURL  string `toml:"database_url" secret:"true" doc:"Where the records are: sqlite:PATH or postgres://…; empty: syncstorage.db in the data folder."`
+	DatabaseURL  string `toml:"database_url" secret:"true" doc:"Where the records are: sqlite:PATH, postgres://… or spanner://projects/P/instances/I/databases/D; empty: syncstorage.db in the data folder."`
 	EnableQuota  bool   `toml:"enable_quota" doc:"Hold a user's bytes against limits.max_quota_limit and report who is over it."`
 	EnforceQuota bool   `toml:"enforce_quota" doc:"Refuse writes that would exceed the quota (implies enable_quota)."`
 
-	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database."`
-	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection before it is answered with 503."`
+	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database; on Spanner, most transactions under way."`
+	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection, or on Spanner for its turn, before it is answered with 503."`
 	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, before the request is answered with 503."`
-	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never."`
-	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
+	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never. Without effect on Spanner."`
+	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default. Without effect on Spanner."`
+	PoolSweeper           time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Accepted and without effect: Spanner's client has no pool of sessions to sweep any more."`
+	RouteToLeader         bool          `toml:"database_spanner_route_to_leader" doc:"Send Spanner's read-write transactions straight to the leader replica: writes take less time, and the load is spread less."`
+	EmulatorHost          string        `toml:"spanner_emulator_host" doc:"host:port of Spanner's emulator, which is then used instead of Google Cloud, in plain text and without credentials. For tests."`
 
 	MaxNames      int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
 	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: only by the command sweep."`
@@ -35,8 +40,8 @@ type Limits struct {
 	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Records in one POST."`
 	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Payload of one record."`
 	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Body of one request."`
-	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Payloads in one batch."`
-	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Records in one batch."`
+	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Payloads in one batch; on Spanner 100000000 at most."`
+	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Records in one batch. On Spanner 9984 unless set, and no more than fit into one commit: holdfast sync budget."`
 	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Payloads that one user may store, with enable_quota."`
 
 	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name."`
@@ -60,6 +65,7 @@ func DefaultConfig() Config {
 		Enabled:               true,
 		PoolMaxSize:           10,
 		PoolConnectionTimeout: 30 * time.Second,
+		PoolSweeper:           30 * time.Second,
 		StatementTimeout:      30 * time.Second,
 		MaxNames:              100,
 		SweepEvery:            time.Minute,
@@ -131,12 +137,22 @@ func (c *Config) Check() []error {
 	}
 	for key, d := range map[string]time.Duration{
 		"sweep_interval": c.SweepEvery, "sweep_after": c.SweepAfter, "database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle,
+		"database_pool_sweeper_task_interval": c.PoolSweeper,
 	} {
 		if d < 0 {
 			wrong(key, "must not be negative")
 		}
 	}
+	if c.EmulatorHost != "" && !isAddress(c.EmulatorHost) {
+		wrong("spanner_emulator_host", "is no address of the form host:port")
+	}
 	return errs
+}
+
+func isAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	n, noPort := strconv.ParseUint(port, 10, 16)
+	return err == nil && noPort == nil && host != "" && n > 0
 }
 
 // For is the limits in a collection.
@@ -157,9 +173,12 @@ func (l Limits) For(collection string) Limits {
 	return l
 }
 
+// Counts reports whether bytes are counted; enforcing implies it.
+func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
+
 // Quota is the configured quota.
 func (c *Config) Quota() Quota {
-	if !c.EnableQuota && !c.EnforceQuota {
+	if !c.Counts() {
 		return Quota{}
 	}
 	return Quota{Limit: c.Limits.MaxQuotaLimit, Enforce: c.EnforceQuota}

@@ -13,12 +13,12 @@ import (
 )
 
 func (c *command) sync() *cobra.Command {
-	cmd := &cobra.Command{Use: "sync", Short: "Firefox Sync: tokens, users and nodes"}
+	cmd := &cobra.Command{Use: "sync", Short: "Firefox Sync: tokens, users, nodes and what fits into a commit"}
 	user := &cobra.Command{Use: "user", Short: "Accounts and who may have one"}
 	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied))
 	node := &cobra.Command{Use: "node", Short: "Storage nodes that accounts are spread over"}
 	node.AddCommand(c.nodeList(), c.nodeAdd(), c.nodeDrain())
-	cmd.AddCommand(c.token(), user, node)
+	cmd.AddCommand(c.token(), user, node, c.budget())
 	return cmd
 }
 
