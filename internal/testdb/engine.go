@@ -13,12 +13,15 @@ const (
 	EngineSQLite   = "sqlite"
 	EnginePostgres = "postgres"
 	EngineCitus    = "citus"
+	EngineSpanner  = "spanner" // Google's emulator of it
 
 	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
 )
 
 // Engines lists the engines in the order in which they are reported.
-func Engines() []string { return []string{EngineSQLite, EnginePostgres, EngineCitus, EnginePgBouncer} }
+func Engines() []string {
+	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer}
+}
 
 // SQLite records that the test runs on SQLite, which is always there, and
 // returns a folder for its files.

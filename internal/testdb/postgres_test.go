@@ -1,34 +1,49 @@
 package testdb
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// TestServerEndsWithItsProcess kills a process that has started a server, and
-// waits until the server's folder is gone.
-func TestServerEndsWithItsProcess(t *testing.T) {
+// TestServersEndWithTheirProcess kills a process that has started the servers,
+// and waits until their folders are gone and nobody listens.
+func TestServersEndWithTheirProcess(t *testing.T) {
 	if os.Getenv("TESTDB_CHILD") != "" {
 		child(t)
 		return
 	}
 	t.Parallel()
-	if _, err := findPostgres(); errors.Is(err, ErrNotInstalled) {
-		absent(t, EnginePostgres, remedyPostgres)
-	}
-	ran(t, EnginePostgres)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestServerEndsWithItsProcess$")
-	cmd.Env = append(os.Environ(), "TESTDB_CHILD=1")
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		if _, err := findPostgres(); errors.Is(err, ErrNotInstalled) {
+			absent(t, EnginePostgres, remedyPostgres)
+		}
+		endsWithItsProcess(t, EnginePostgres)
+	})
+	t.Run("spanner", func(t *testing.T) {
+		t.Parallel()
+		if _, err := findEmulator(); errors.Is(err, ErrNoEmulator) {
+			absent(t, EngineSpanner, remedySpanner)
+		}
+		endsWithItsProcess(t, EngineSpanner)
+	})
+}
+
+func endsWithItsProcess(t *testing.T, engine string) {
+	t.Helper()
+	ran(t, engine)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheirProcess$")
+	cmd.Env = append(os.Environ(), "TESTDB_CHILD="+engine)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -36,14 +51,18 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	var dir, network, address string
+	if _, err := fmt.Fscan(out, &dir, &network, &address); err != nil {
 		t.Fatal(err)
 	}
-	dir := strings.TrimSpace(line)
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatal(err)
 	}
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +73,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 	defer tick.Stop()
 	for {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return
+			break
 		}
 		select {
 		case <-tick.C:
@@ -62,15 +81,30 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 			t.Fatalf("%s is still there", dir)
 		}
 	}
+	if conn, err := net.Dial(network, address); err == nil {
+		t.Errorf("somebody still listens on %s", address)
+		_ = conn.Close()
+	}
 }
 
 // child starts a server, says where, and waits to be killed.
 func child(t *testing.T) {
-	s, err := StartPostgres(PostgresOptions{})
-	if err != nil {
-		t.Fatal(err)
+	var dir, network, address string
+	switch os.Getenv("TESTDB_CHILD") {
+	case EnginePostgres:
+		s, err := StartPostgres(PostgresOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, network, address = s.dir, "unix", filepath.Join(s.dir, ".s.PGSQL.5432")
+	case EngineSpanner:
+		s, err := StartSpanner()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, network, address = s.dir, "tcp", s.Host()
 	}
-	if _, err := io.WriteString(os.Stdout, s.dir+"\n"); err != nil {
+	if _, err := fmt.Fprintln(os.Stdout, dir, network, address); err != nil {
 		t.Fatal(err)
 	}
 	<-t.Context().Done()

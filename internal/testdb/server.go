@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -14,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -22,9 +20,6 @@ import (
 // ErrNotInstalled says that the machine has no PostgreSQL of version 15 or
 // newer.
 var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed")
-
-// startTimeout bounds initdb and the start of a server.
-const startTimeout = time.Minute
 
 // PostgresOptions say what kind of server a test needs.
 type PostgresOptions struct {
@@ -44,24 +39,14 @@ type PostgresOptions struct {
 	Dir string
 }
 
-// PostgresServer is a server that this process started. It listens on a Unix
-// socket in a folder of its own, so it needs no free port and nobody else
-// reaches it.
-//
-// It ends with this process, however that ends: a small shell process holds
-// the reading end of a pipe, and when the writing end closes it kills the
-// server and removes the folder. A death signal (PR_SET_PDEATHSIG) would not
-// do: it is sent when the thread ends that started the child, and Go ends
-// threads when it likes.
+// PostgresServer is a server that this process started, and that ends with it.
+// It listens on a Unix socket in a folder of its own, so it needs no free port
+// and nobody else reaches it. What it has acknowledged is there after Start,
+// if it is durable.
 type PostgresServer struct {
+	daemon // its folder holds data and the socket, too
 	opts   PostgresOptions
 	bin    string
-	dir    string // holds data, the socket, and the log
-	attr   *syscall.SysProcAttr
-	watch  *exec.Cmd
-	pipe   io.WriteCloser // lines: the pid to kill, or an empty line for none
-	server *exec.Cmd
-	exited chan struct{} // closed when server has ended
 }
 
 // StartPostgres makes a new cluster and starts it.
@@ -78,13 +63,14 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &PostgresServer{opts: opts, bin: bin, dir: dir, attr: attr}
+	s := &PostgresServer{opts: opts, bin: bin}
+	s.daemon = daemon{dir: dir, attr: attr, stop: syscall.SIGINT, kill: syscall.SIGQUIT}
 	if owner != nil {
 		if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	if err := s.startWatch(); err != nil {
+	if err := s.guard(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := s.initdb(); err != nil {
@@ -101,29 +87,6 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 // URL reaches the server's first database as its superuser.
 func (s *PostgresServer) URL() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
-}
-
-// watchScript kills the last pid that it read, and cleans up, when its input
-// ends. The server may be a child of init by then, and not every init reaps,
-// so the wait for its end is bounded.
-const watchScript = `
-while read -r line; do pid=$line; done
-if [ -n "$pid" ]; then
-	kill -QUIT "$pid" 2>/dev/null
-	kill -CONT "$pid" 2>/dev/null # a test may have stopped it
-	i=0
-	while [ $i -lt 100 ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; i=$((i+1)); done
-fi
-rm -rf "$1"`
-
-func (s *PostgresServer) startWatch() (err error) {
-	s.watch = exec.Command("/bin/sh", "-c", watchScript, "sh", s.dir)
-	s.watch.SysProcAttr = s.attr
-	s.watch.Dir = "/"
-	if s.pipe, err = s.watch.StdinPipe(); err != nil {
-		return err
-	}
-	return s.watch.Start()
 }
 
 // initdb makes the cluster. Its default collation is that of a language where
@@ -161,90 +124,18 @@ func (s *PostgresServer) Start() error {
 	for _, v := range settings {
 		args = append(args, "-c", v)
 	}
-	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := s.run(filepath.Join(s.bin, "postgres"), args...); err != nil {
 		return err
 	}
-	defer log.Close()
-	// A file, not a pipe: go test waits for whoever holds its own output.
-	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
-	cmd.SysProcAttr, cmd.Dir, cmd.Stdout, cmd.Stderr = s.attr, "/", log, log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	exited := make(chan struct{})
-	s.server, s.exited = cmd, exited
-	go func() {
-		// How it ended says nothing that the log does not.
-		_ = cmd.Wait()
-		close(exited)
-	}()
-	if _, err := fmt.Fprintln(s.pipe, cmd.Process.Pid); err != nil {
-		return errors.Join(err, s.Kill())
-	}
-	return s.await()
-}
-
-func (s *PostgresServer) log() string { return filepath.Join(s.dir, "log") }
-
-// await returns when the server answers, or says why it does not.
-func (s *PostgresServer) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return s.await(func() error {
 		conn, err := pgx.Connect(ctx, s.URL())
-		if err == nil {
-			return conn.Close(ctx)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-tick.C:
-		case <-s.exited:
-			log, _ := os.ReadFile(s.log())
-			return fmt.Errorf("the server ended at once:\n%s", log)
-		case <-ctx.Done():
-			return fmt.Errorf("the server does not answer: %w", err)
-		}
-	}
-}
-
-// PID is the server's first process; 0 when it does not run.
-func (s *PostgresServer) PID() int {
-	if s.server == nil {
-		return 0
-	}
-	return s.server.Process.Pid
-}
-
-// Ended is closed when the server has ended, whoever ended it.
-func (s *PostgresServer) Ended() <-chan struct{} { return s.exited }
-
-// Stop ends the server in good order; Start brings it back with its data.
-func (s *PostgresServer) Stop() error { return s.end(syscall.SIGINT) }
-
-// Kill ends the server as a crash does; Start makes it recover.
-func (s *PostgresServer) Kill() error { return s.end(syscall.SIGQUIT) }
-
-func (s *PostgresServer) end(sig os.Signal) error {
-	if s.server == nil {
-		return nil
-	}
-	if err := s.server.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	<-s.exited
-	s.server = nil
-	_, err := fmt.Fprintln(s.pipe)
-	return err
-}
-
-// Remove ends the server and deletes its data.
-func (s *PostgresServer) Remove() {
-	// Whatever fails here, the watching process ends what is left.
-	_ = s.Kill()
-	_ = s.pipe.Close()
-	_ = s.watch.Wait()
+		return conn.Close(ctx)
+	})
 }
 
 // unprivileged says as whom to run the server, which refuses to be root. The

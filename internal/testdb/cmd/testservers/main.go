@@ -56,6 +56,17 @@ func run(args []string) (code int, err error) {
 			env = append(env, "TEST_POSTGRES_URL="+server.URL())
 		}
 	}
+	if os.Getenv("TEST_SPANNER_EMULATOR") == "" {
+		server, err := testdb.StartSpanner()
+		switch {
+		case errors.Is(err, testdb.ErrNoEmulator): // the tests say so
+		case err != nil:
+			return 0, fmt.Errorf("the emulator of Spanner is installed but does not start: %w", err)
+		default:
+			defer server.Remove()
+			env = append(env, "TEST_SPANNER_EMULATOR="+server.Host())
+		}
+	}
 	if code, err = command(args, env); err != nil {
 		return 0, err
 	}

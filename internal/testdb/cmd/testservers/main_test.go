@@ -26,6 +26,7 @@ func TestReport(t *testing.T) {
 	want := "sqlite    2 tests ran\n" +
 		"postgres  no test ran: none asked for it\n" +
 		"citus     no test ran: set TEST_CITUS_URL\n" +
+		"spanner   no test ran: none asked for it\n" +
 		"pgbouncer no test ran: none asked for it\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)

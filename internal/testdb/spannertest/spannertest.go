@@ -1,0 +1,112 @@
+// Package spannertest makes databases in the emulator of Cloud Spanner, for one
+// test each.
+//
+// It is not part of package testdb, which most tests import: gRPC and what the
+// emulator's administration is made of would be compiled and linked into all
+// of them, which takes 20 s under the race detector. It uses the generated
+// stubs, not Google's client, so the environment (SPANNER_EMULATOR_HOST,
+// credentials) does not matter.
+package spannertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
+	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"holdfast/internal/ident"
+	"holdfast/internal/testdb"
+)
+
+// timeout bounds all that a test does to the emulator's administration.
+const timeout = time.Minute
+
+// Database returns host:port of an emulator, and the name of a new, empty
+// database in it (projects/P/instances/I/databases/D), which is dropped when
+// the test ends.
+func Database(t testing.TB) (emulator, database string) {
+	t.Helper()
+	emulator, database = Name(t)
+	Create(t, emulator, database)
+	return emulator, database
+}
+
+// Name returns host:port of an emulator, and a name for a database, which is
+// not there yet, and neither is its instance. If the test makes them, they are
+// dropped when it ends.
+func Name(t testing.TB) (emulator, database string) {
+	t.Helper()
+	emulator = testdb.Spanner(t)
+	// An instance for each: the emulator has at most 100 databases in one.
+	database = NewName()
+	t.Cleanup(func() { drop(t, emulator, database) })
+	return emulator, database
+}
+
+// NewName is a name that no database has, in an instance that is not there, for
+// an emulator of the test's own.
+func NewName() string {
+	id := "t" + ident.Hex(12) // 2 to 30 characters, a letter first
+	return "projects/test/instances/" + id + "/databases/" + id
+}
+
+// Create makes a database, empty, and its instance.
+func Create(t testing.TB, emulator, database string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	conn := dial(t, emulator)
+	defer conn.Close()
+	part := strings.Split(database, "/")
+	project, id := strings.Join(part[:2], "/"), part[3]
+	op, err := instancepb.NewInstanceAdminClient(conn).CreateInstance(ctx, &instancepb.CreateInstanceRequest{
+		Parent: project, InstanceId: id,
+		Instance: &instancepb.Instance{Config: project + "/instanceConfigs/emulator-config", DisplayName: id, NodeCount: 1},
+	})
+	// The emulator answers when the work is done.
+	if err != nil || !op.GetDone() || op.GetError() != nil {
+		t.Fatalf("instance of %s: %v, %v", database, op, err)
+	}
+	op, err = databasepb.NewDatabaseAdminClient(conn).CreateDatabase(ctx, &databasepb.CreateDatabaseRequest{
+		Parent: strings.Join(part[:4], "/"), CreateStatement: fmt.Sprintf("CREATE DATABASE `%s`", part[5]),
+	})
+	if err != nil || !op.GetDone() || op.GetError() != nil {
+		t.Fatalf("database %s: %v, %v", database, op, err)
+	}
+}
+
+// drop deletes a database and its instance, when they are there.
+func drop(t testing.TB, emulator, database string) {
+	t.Helper()
+	// Not the test's context: that has ended when its cleanups run.
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	conn := dial(t, emulator)
+	defer conn.Close()
+	_, err := databasepb.NewDatabaseAdminClient(conn).DropDatabase(ctx, &databasepb.DropDatabaseRequest{Database: database})
+	if err != nil && status.Code(err) != codes.NotFound {
+		t.Errorf("drop %s: %v", database, err)
+	}
+	instance, _, _ := strings.Cut(database, "/databases/")
+	_, err = instancepb.NewInstanceAdminClient(conn).DeleteInstance(ctx, &instancepb.DeleteInstanceRequest{Name: instance})
+	if err != nil && status.Code(err) != codes.NotFound {
+		t.Errorf("drop %s: %v", instance, err)
+	}
+}
+
+func dial(t testing.TB, emulator string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+emulator, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
