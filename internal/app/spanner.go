@@ -49,17 +49,17 @@ func (c *Config) fitSpanner(report *conf.Report) (errs []error) {
 
 // fitRecords holds the numbers of records against the mutations of a commit.
 func fitRecords(l *syncstorage.Limits, quota bool) (errs []error) {
-	plan := budget.Current().Commit(quota)
 	for _, v := range []struct {
 		key     string
 		records int64
+		plan    budget.Plan
 	}{
-		{"max_total_records", l.MaxTotalRecords},
-		{"max_post_records", l.MaxPostRecords},
+		{"max_total_records", l.MaxTotalRecords, budget.Current().Commit(quota)},
+		{"max_post_records", l.MaxPostRecords, budget.Current().Open()},
 	} {
-		if v.records > int64(plan.MaxRecords(budget.Limit)) {
+		if v.records > int64(v.plan.MaxRecords(budget.Limit)) {
 			n := int(min(v.records, math.MaxInt32)) // an int has no more on some machines
-			errs = append(errs, fmt.Errorf("limits.%s is %d, more than one commit on Spanner may have: %s", v.key, v.records, plan.Explain(n, budget.Limit)))
+			errs = append(errs, fmt.Errorf("limits.%s is %d, more than one commit on Spanner may have: %s", v.key, v.records, v.plan.Explain(n, budget.Limit)))
 		}
 	}
 	if len(errs) == 0 && l.MaxPostRecords > l.MaxTotalRecords {

@@ -129,7 +129,9 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 		{"enforcing is counting", []string{limit("MAX_TOTAL_RECORDS", "9999"), "HOLDFAST_SYNCSTORAGE__ENFORCE_QUOTA=true"}, []string{"at most 9998 records fit"}},
 		{"far too many", []string{limit("MAX_TOTAL_RECORDS", "9223372036854775807")}, []string{"max_total_records is 9223372036854775807, more than one commit"}},
 		{"requests beyond the default", []string{limit("MAX_POST_RECORDS", "9985")}, []string{"max_post_records is 9985, and a batch on Spanner has 9984"}},
-		{"requests beyond a commit", []string{limit("MAX_POST_RECORDS", "10000")}, []string{"max_post_records is 10000, more than one commit on Spanner may have: 4 + 8 × 10000 + 1 = 80005"}},
+		{"requests beyond a commit", []string{limit("MAX_POST_RECORDS", "10000")}, []string{"max_post_records is 10000, more than one commit on Spanner may have: 4 + 8 × 10000 + 5 = 80009"}},
+		// It could be committed, but not be opened in one request.
+		{"a batch in one request", []string{limit("MAX_POST_RECORDS", "9999"), limit("MAX_TOTAL_RECORDS", "9999")}, []string{"max_post_records is 9999, more than one commit on Spanner may have: 4 + 8 × 9999 + 5 = 80001 of 80000 mutations, 1 too many; at most 9998 records fit"}},
 		{"a large request", []string{limit("MAX_POST_BYTES", "100000001"), limit("MAX_REQUEST_BYTES", "200000000")}, []string{"limits.max_post_bytes is 100000001; on Spanner it must be at most 100000000"}},
 		{"a large record", []string{limit("MAX_RECORD_PAYLOAD_BYTES", "2621441")}, []string{"limits.max_record_payload_bytes is 2621441; on Spanner, whose columns hold no more characters, it must be at most 2621440"}},
 		{"single collections", []string{

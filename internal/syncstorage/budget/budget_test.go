@@ -70,6 +70,9 @@ func TestPlan(t *testing.T) {
 	if got, want := Current().Commit(true), (Plan{6, 8, 1, 6}); got != want {
 		t.Errorf("with quota %v, want %v", got, want)
 	}
+	if got, want := Current().Open(), (Plan{4, 8, 5, 0}); got != want || got.MaxRecords(Limit) != 9_998 {
+		t.Errorf("a request that opens a batch is %v, want %v; %d records fit", got, want, got.MaxRecords(Limit))
+	}
 	if n := Current().Commit(true).MaxRecords(5); n != 0 {
 		t.Errorf("%d records fit into 5 mutations", n)
 	}
@@ -161,6 +164,8 @@ func TestCheck(t *testing.T) {
 		{"one record more", on, Load{Records: 9_999}, "6 + 8 × 9999 + 1 + 6 = 80005 of 80000"},
 		{"all that fits without quota", off, Load{Records: 9_999}, ""},
 		{"one more without quota", off, Load{Records: 10_000}, "4 + 8 × 10000 + 1 = 80005 of 80000"},
+		{"all mutations", Plan{Record: 1}, Load{Records: Limit}, ""},
+		{"a mutation more", Plan{Record: 1}, Load{Records: Limit + 1}, "0 + 1 × 80001 = 80001 of 80000"},
 		{"more than can be counted", on, Load{Records: math.MaxInt}, "too many"},
 		{"a batch as large as it may be", off, Load{Records: 9_999, Payload: LoadSize, IDs: 64 * 9_999, User: 100}, ""},
 		{"all bytes", on, Load{Records: 1, Payload: CommitBytes - recordBytes - parentBytes - 2*40 - 12, IDs: 12, User: 40}, ""},

@@ -9,12 +9,11 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Plan is the mutations of each step of a batch's commit. Records that are
-// written without a batch have the same with Batch 0.
+// Plan is the mutations of each step of a commit with many records.
 type Plan struct {
 	Parent int // the collection's row
 	Record int // each record
-	Batch  int // the end of the batch
+	Batch  int // the row of the batch
 	Quota  int // the collection's sums; 0 without a quota
 }
 
@@ -26,6 +25,17 @@ func (s Schema) Commit(quota bool) Plan {
 		p.Quota = steps[3].Mutations
 	}
 	return p
+}
+
+// Open is the plan of the request that opens a batch and stages records in it.
+// It is the dearest that a single request can have: one that writes its records
+// at once has no row of a batch.
+func (s Schema) Open() Plan {
+	return Plan{
+		Parent: s.Write("user_collections", "modified"), // only a collection that is new needs it
+		Record: s.Write("batch_bsos", s.table("batch_bsos").Columns...),
+		Batch:  s.Write("batches", s.table("batches").Columns...),
+	}
 }
 
 // Mutations is the sum for so many records, or the greatest number where that is
