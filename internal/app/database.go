@@ -10,7 +10,9 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/syncstorage"
 )
 
 // database is what the app does with a room's open engine besides handing it
@@ -88,6 +90,46 @@ func (a *App) addPostgres(room string, db *pgdb.DB, url string, set migrate.Set)
 		migrate: db.Migrate, pending: db.Pending,
 		close:       func() error { db.Close(); return nil },
 		connections: db.Connections, waits: db.Waits, pooler: db.Pooler,
+	})
+}
+
+// openSpanner opens a room's database in Cloud Spanner, or in the emulator of
+// it.
+func (a *App) openSpanner(ctx context.Context, room, name string, cfg syncstorage.Config) (*spannerdb.DB, error) {
+	// The driver lets this variable win over what it is told. Whether it counts
+	// was decided when the configuration was read.
+	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
+		return nil, err
+	}
+	if cfg.EmulatorHost != "" {
+		a.log.Warn("on the emulator of Spanner: nothing is kept, and writes are done one after the other", "room", room, "emulator", cfg.EmulatorHost)
+	}
+	predicted := a.metrics.Counter("holdfast_sync_spanner_predicted_mutations_total", "Mutations that commits on Spanner were predicted to have, by step.", "step")
+	counted := a.metrics.Counter("holdfast_sync_spanner_mutations_total", "Mutations that Spanner has counted in commits, by step; the emulator counts none.", "step")
+	db, err := spannerdb.Open(ctx, spannerdb.Options{
+		Database: name, EmulatorHost: cfg.EmulatorHost, RouteToLeader: cfg.RouteToLeader,
+		MaxTransactions: cfg.PoolMaxSize, Wait: cfg.PoolConnectionTimeout, Timeout: cfg.StatementTimeout,
+		Observe: a.metrics.Database(room, string(engineSpanner)),
+		Mutations: func(step string, foretold, count int) {
+			predicted.WithLabelValues(step).Add(float64(foretold))
+			counted.WithLabelValues(step).Add(float64(count))
+			if count != 0 && count != foretold {
+				a.log.Warn("Spanner counts the mutations of a commit otherwise than this release", "step", step, "predicted", foretold, "counted", count)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s.database_url: %w", room, err)
+	}
+	return db, nil
+}
+
+func (a *App) addSpanner(room string, db *spannerdb.DB, name string, set migrate.Set) {
+	a.databases = append(a.databases, &database{
+		room: room, engine: engineSpanner, where: "spanner://" + name, set: set,
+		migrate: db.Migrate, pending: db.Pending,
+		close:       func() error { db.Close(); return nil },
+		connections: db.Connections, waits: db.Waits,
 	})
 }
 

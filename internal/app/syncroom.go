@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"holdfast/internal/sweep"
 	"holdfast/internal/syncstorage"
 	syncpostgres "holdfast/internal/syncstorage/postgres"
+	syncspanner "holdfast/internal/syncstorage/spanner"
 	syncsqlite "holdfast/internal/syncstorage/sqlite"
 )
 
@@ -29,6 +29,9 @@ func (a *App) openSync(ctx context.Context, create bool) error {
 		a.log.Warn("a user is over the quota, which is not enforced", "uid", o.UID, "bytes", used)
 	})
 	a.checks = append(a.checks, readiness{syncRoom, a.storage.Ping})
+	if a.cfg.OnSpanner() {
+		return nil // Spanner sweeps by itself
+	}
 	a.jobs = append(a.jobs, sweep.Job{
 		Name: "expired records and batches", Every: cfg.SweepEvery, Limit: cfg.SweepLimit,
 		Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
@@ -56,7 +59,16 @@ func (a *App) syncStore(ctx context.Context, cfg syncstorage.Config, create bool
 		return syncsqlite.New(db), nil
 	}
 	if t.engine == engineSpanner {
-		return nil, errors.New(syncRoom + ".database_url selects Spanner, which this build cannot open")
+		set, err := syncspanner.Migrations()
+		if err != nil {
+			return nil, err
+		}
+		db, err := a.openSpanner(ctx, syncRoom, t.url, cfg)
+		if err != nil {
+			return nil, err
+		}
+		a.addSpanner(syncRoom, db, t.url, set)
+		return syncspanner.New(db), nil
 	}
 	set, err := syncpostgres.Migrations()
 	if err != nil {

@@ -20,7 +20,7 @@ type helper struct {
 
 var rooms = []room{
 	{
-		name: "syncstorage", backends: []string{"sqlite", "postgres"},
+		name: "syncstorage", backends: []string{"sqlite", "postgres", "spanner"},
 		helpers: []helper{{name: "budget"}},
 		wire:    []string{"github.com/go-faster/jx"},
 	},
@@ -37,6 +37,7 @@ var rooms = []room{
 var engines = map[string]helper{
 	"sqlite":   {ours: []string{"internal/db/sqlitedb"}, libs: []string{"zombiezen.com/go/sqlite"}},
 	"postgres": {ours: []string{"internal/db/pgdb"}, libs: []string{"github.com/jackc/pgx/v5"}},
+	"spanner":  {ours: []string{"internal/db/spannerdb", "internal/syncstorage/budget"}, libs: []string{"cloud.google.com/go/spanner"}},
 }
 
 // leaves may be imported by everybody.
@@ -51,6 +52,7 @@ var ground = []helper{
 	{name: "internal/db/migrate"},
 	{name: "internal/db/sqlitedb", libs: []string{"zombiezen.com/go/sqlite"}},
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
+	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/grpc"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web"},

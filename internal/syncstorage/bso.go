@@ -132,6 +132,29 @@ func Stage(old *Update, u Update) Update {
 	return u
 }
 
+// Distinct is the updates with each id once: one that comes twice, which the
+// protocol refuses, is merged by Stage.
+func Distinct(us []Update) []Update {
+	at := make(map[string]int, len(us))
+	for i := range us {
+		at[us[i].ID] = i
+	}
+	if len(at) == len(us) {
+		return us
+	}
+	clear(at)
+	merged := make([]Update, 0, len(us))
+	for _, u := range us {
+		if i, ok := at[u.ID]; ok {
+			merged[i] = Stage(&merged[i], u)
+			continue
+		}
+		at[u.ID] = len(merged)
+		merged = append(merged, u)
+	}
+	return merged
+}
+
 // Delta is a change of a collection's counters.
 type Delta struct {
 	Records int64

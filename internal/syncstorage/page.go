@@ -85,15 +85,15 @@ func (g *Page) room(n int) []byte {
 // Size is how many bytes of payload have been added.
 func (g *Page) Size() int { return g.size }
 
+// Records are those of the page, in their order.
+func (g *Page) Records() []BSO { return g.records }
+
 // Listing makes the page the answer to q; one record more than q's limit tells
 // that there is a next page. The page belongs to the listing then.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
-	found := g.records
-	more := q.Limit.Set && len(found) > q.Limit.Value
-	if more {
-		found = found[:q.Limit.Value]
-	}
-	l := NewListing(modified, len(found), func(yield func(*BSO, error) bool) {
+	n, more := q.Page(len(g.records))
+	found := g.records[:n]
+	l := NewListing(modified, n, func(yield func(*BSO, error) bool) {
 		for i := range found {
 			if !yield(&found[i], nil) {
 				return
@@ -101,11 +101,12 @@ func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 		}
 	}, g.Drop)
 	l.Gathered = true
-	switch {
-	case more && len(found) > 0:
-		l.ContinueAfter(OffsetAfter(q.Sort, &found[len(found)-1]))
-	case more: // a page of limit 0 starts again where it started
-		l.ContinueAfter(q.Offset)
+	if more {
+		var last *BSO
+		if n > 0 {
+			last = &found[n-1]
+		}
+		l.Turn(q, last)
 	}
 	return l
 }

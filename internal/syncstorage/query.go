@@ -104,6 +104,25 @@ func (l *Listing) Close() {
 // record that is the last of this one.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
+// Page is how many of the found records are on the page. Backends look for one
+// more than the limit, which tells whether there is a next page.
+func (q *Query) Page(found int) (n int, more bool) {
+	if q.Limit.Set && found > q.Limit.Value {
+		return q.Limit.Value, true
+	}
+	return found, false
+}
+
+// Turn makes the listing one with a next page, behind the last record of this
+// one. A page of limit 0 has none, and the next starts where it started.
+func (l *Listing) Turn(q *Query, last *BSO) {
+	if last == nil {
+		l.ContinueAfter(q.Offset)
+		return
+	}
+	l.ContinueAfter(OffsetAfter(q.Sort, last))
+}
+
 // Offset is where a page starts: behind a record, by its place in the order,
 // so that a page is right whatever is written meanwhile; or behind a number of
 // rows, which is what a person types. Clients see an opaque token.

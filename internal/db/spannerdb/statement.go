@@ -102,6 +102,9 @@ func (tx *Tx) Each(s Statement, p Params, fn func(*spanner.Row) error) error {
 // which the caller keeps account.
 func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 
+// Predicted is the number so far.
+func (tx *Tx) Predicted() int { return tx.predicted }
+
 // Buffer adds what is written with the commit, in one message. A statement of
 // the same transaction does not see it.
 func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }

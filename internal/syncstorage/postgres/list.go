@@ -202,18 +202,15 @@ func (r *reader) gathered(g *ss.Page) *ss.Listing {
 
 // streamed is a listing that reads the page from the server as it goes.
 func (r *reader) streamed() *ss.Listing {
-	n := int(r.records.Int64)
-	more := r.q.Limit.Set && n > r.q.Limit.Value
-	if more {
-		n = r.q.Limit.Value
-	}
+	n, more := r.q.Page(int(r.records.Int64))
 	l := ss.NewListing(stamp(r.collection), n, r.items(n), r.rows.Close)
-	switch {
-	case more && n > 0:
-		last := r.last.bso()
-		l.ContinueAfter(ss.OffsetAfter(r.q.Sort, &last))
-	case more:
-		l.ContinueAfter(r.q.Offset)
+	if more {
+		var last *ss.BSO
+		if n > 0 {
+			b := r.last.bso()
+			last = &b
+		}
+		l.Turn(r.q, last)
 	}
 	return l
 }

@@ -93,8 +93,7 @@ type columns struct {
 	sortindexes, ttls, sizes []*int64 // sizes: of the payloads
 }
 
-// columnsOf spreads updates over columns. An id that comes twice, which the
-// protocol refuses, is merged by syncstorage.Stage, because one statement
+// columnsOf spreads updates over columns, each id once, because one statement
 // cannot write a row twice.
 func columnsOf(us []ss.Update) columns {
 	n := len(us)
@@ -102,7 +101,7 @@ func columnsOf(us []ss.Update) columns {
 		ids: make([]string, 0, n), payloads: make([][]byte, 0, n),
 		sortindexes: make([]*int64, 0, n), ttls: make([]*int64, 0, n), sizes: make([]*int64, 0, n),
 	}
-	for _, u := range distinct(us) {
+	for _, u := range ss.Distinct(us) {
 		var size *int64
 		if u.Payload.Set {
 			l := int64(len(u.Payload.Value))
@@ -115,25 +114,4 @@ func columnsOf(us []ss.Update) columns {
 		c.sizes = append(c.sizes, size)
 	}
 	return c
-}
-
-func distinct(us []ss.Update) []ss.Update {
-	at := make(map[string]int, len(us))
-	for i := range us {
-		at[us[i].ID] = i
-	}
-	if len(at) == len(us) {
-		return us
-	}
-	clear(at)
-	merged := make([]ss.Update, 0, len(us))
-	for _, u := range us {
-		if i, ok := at[u.ID]; ok {
-			merged[i] = ss.Stage(&merged[i], u)
-			continue
-		}
-		at[u.ID] = len(merged)
-		merged = append(merged, u)
-	}
-	return merged
 }

@@ -205,24 +205,21 @@ func (p *page) stream(c *sqlite.Conn, modified ss.Timestamp, release func()) (*s
 	if err != nil {
 		return nil, err
 	}
-	more := p.limit >= 0 && count > p.limit
-	if more {
-		count = p.limit
-	}
+	count, more := p.q.Page(count)
 	l := ss.NewListing(modified, count, p.items(c, count), release)
 	if !more {
 		return l, nil
 	}
-	if count == 0 {
-		l.ContinueAfter(p.q.Offset)
-		return l, nil
+	var last *ss.BSO
+	if count > 0 {
+		sql, args := p.rows(idColumns, 1, count-1)
+		b, _, err := one(c, sql, scanRow, args...)
+		if err != nil {
+			return nil, err
+		}
+		last = &b
 	}
-	sql, args := p.rows(idColumns, 1, count-1)
-	last, _, err := one(c, sql, scanRow, args...)
-	if err != nil {
-		return nil, err
-	}
-	l.ContinueAfter(ss.OffsetAfter(p.q.Sort, &last))
+	l.Turn(p.q, last)
 	return l, nil
 }
 

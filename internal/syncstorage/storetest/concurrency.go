@@ -223,7 +223,9 @@ func concurrentAppends(t *testing.T, u *user) {
 	equal(t, "appends that fitted", fitted, 5)
 }
 
-// concurrentCommits: a batch is committed once.
+// concurrentCommits: a batch is committed once, and of the records that come
+// with the commits only those of that one are written, or those that were
+// staged before it.
 func concurrentCommits(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	committed := 0
@@ -238,7 +240,10 @@ func concurrentCommits(t *testing.T, u *user) {
 		wantError(t, "a second commit", err, ss.ErrNoBatch)
 	}
 	equal(t, "commits", committed, 1)
-	equal(t, "records", len(u.state().shelves["bookmarks"].list), 2)
+	n := len(u.state().shelves["bookmarks"].list)
+	if most := 1 + parallel; n < 2 || n > 2 && !u.h.StagesFirst || n > most {
+		t.Errorf("%d records", n)
+	}
 	equal(t, "stamp", u.collections().Modified, noon)
 }
 

@@ -104,7 +104,9 @@ func faultyStep(t *testing.T, u *user, m method) {
 		u.append("bookmarks", b, bso("d", "after"))
 		u.commit("bookmarks", b)
 		equalIDs(t, what+": records in the end", u.list("bookmarks"), "a", "b", "c", "d")
-		equal(t, what+": a", u.get("bookmarks", "a").payload, "old")
+		if got := u.get("bookmarks", "a").payload; got != "old" && !(u.h.StagesFirst && got == "changed") {
+			t.Errorf("%s: a has %q", what, got)
+		}
 		u.state()
 		must(t, m.name+" after "+what, m.call(t.Context(), u, "bookmarks", u.stage("bookmarks"), ss.Precondition{}))
 	}

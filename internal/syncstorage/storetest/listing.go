@@ -320,20 +320,23 @@ func largeAmongSmall(t *testing.T, u *user) {
 // closedUnread: a listing gives back what it holds when it is closed, read or
 // not. A store that keeps a connection for each would run out of them.
 func closedUnread(t *testing.T, u *user) {
-	u.post("history", bso("a", xs(5<<20)), bso("b", xs(5<<20)), bso("c", "x"))
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		u.put("history", bso(id, xs(2<<20)))
+	}
+	u.put("history", bso("f", "x"))
 	for i := range 70 {
 		l, err := u.store.List(t.Context(), u.owner, &ss.Query{Collection: "history", Full: true, Now: u.now})
 		must(t, "List", err)
 		if i%2 == 0 {
 			for b, err := range l.Items {
 				must(t, "Items", err)
-				equal(t, "the first", b.ID, "c")
+				equal(t, "the first", b.ID, "f")
 				break
 			}
 		}
 		l.Close()
 		l.Close()
 	}
-	equal(t, "records", len(u.list("history").records), 3)
-	u.put("history", bso("d", "x"))
+	equal(t, "records", len(u.list("history").records), 6)
+	u.put("history", bso("g", "x"))
 }

@@ -11,6 +11,7 @@
 package storetest
 
 import (
+	"context"
 	"testing"
 
 	ss "holdfast/internal/syncstorage"
@@ -28,6 +29,20 @@ type Harness struct {
 	// which database is up to the backend; nil leaves the group Faults out.
 	Faulty func(t testing.TB, fault func(point string) error) ss.Store
 
+	// Reap is set where the engine removes what has expired by itself and tells
+	// nobody, so that Sweep has nothing to do: it does at once what the engine
+	// does some time after the moment, and returns how many records and
+	// batches that were.
+	Reap func(ctx context.Context, now ss.Timestamp) (int, error)
+
+	// Apart gives every test a database of its own, where an engine would slow
+	// down by what the others leave behind.
+	Apart bool
+
+	// StagesFirst says that Commit stages the records of its request in a step of
+	// its own, which stays when the commit itself does not come to pass.
+	StagesFirst bool
+
 	// BatchRecords is how many records a batch can hold where the engine sets
 	// a bound; 0 means that it sets none.
 	BatchRecords int
@@ -37,8 +52,8 @@ type Harness struct {
 	Exempt map[string]string
 }
 
-// Run runs the suite. open is called once; what it opens is closed by a
-// cleanup of t, after the last test.
+// Run runs the suite. open is called once, and again for each test of a Harness
+// that is Apart; what it opens is closed by a cleanup of its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	all := groups()
@@ -63,6 +78,10 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 					}
 					if reason, exempt := h.Exempt[g.name+"/"+c.name]; exempt {
 						t.Skip("exempt: " + reason)
+					}
+					h := h
+					if h.Apart {
+						h = open(t)
 					}
 					u := newUser(t, h)
 					if g.serial {

@@ -32,6 +32,12 @@ func (u *user) sweep(limit int) int {
 	u.t.Helper()
 	n, err := u.store.Sweep(u.t.Context(), u.now, limit)
 	must(u.t, "Sweep", err)
+	if u.h.Reap != nil {
+		equal(u.t, "what Sweep removed where the engine does", n, 0)
+		n, err = u.h.Reap(u.t.Context(), u.now)
+		must(u.t, "Reap", err)
+		return n
+	}
 	if n < 0 || n > limit {
 		u.t.Errorf("Sweep removed %d of at most %d", n, limit)
 	}

@@ -55,8 +55,8 @@ func usageByDelta(t *testing.T, u *user) {
 func bytesNotCharacters(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "żółć"))
 	u.put("bookmarks", bso("b", "\x00\x00"))
-	u.put("bookmarks", bso("c", "\xff"))
-	u.wantUsage("Put", "bookmarks", 3, 8+2+1)
+	u.put("bookmarks", bso("c", "🗝"))
+	u.wantUsage("Put", "bookmarks", 3, 8+2+4)
 }
 
 // usageOfExpired: what has expired does not count, swept or not.

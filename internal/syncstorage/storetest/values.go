@@ -12,6 +12,7 @@ import (
 func valueChecks() []check {
 	return []check{
 		{"Payloads", payloads},
+		{"PayloadsOfAnyBytes", payloadsOfAnyBytes},
 		{"PayloadIsCopied", payloadIsCopied},
 		{"IDs", hostileIDs},
 		{"OrderOfIDs", orderOfIDs},
@@ -58,23 +59,38 @@ func ways() []way {
 	}
 }
 
-// payloads are bytes: nothing of them is read, cut or converted.
+// payloads are text, which is what the protocol has: nothing of them is read,
+// cut or converted.
 func payloads(t *testing.T, u *user) {
+	u.keeps(t, map[string]string{
+		"empty":        "",
+		"a NUL":        "\x00",
+		"NUL inside":   "before\x00after",
+		"UTF-8":        "żółć 🗝 \u2028",
+		"JSON":         `{"ciphertext":"\\\"'","IV":"=="}`,
+		"hex, escaped": `\x00\001`,
+		"2.5 MiB":      strings.Repeat("0123456789abcdef\x00\x7f", 2_621_440/18+1)[:2_621_440],
+	})
+}
+
+// payloadsOfAnyBytes: an engine that keeps bytes keeps any.
+func payloadsOfAnyBytes(t *testing.T, u *user) {
 	var every [256]byte
 	for i := range every {
 		every[i] = byte(i)
 	}
-	values := map[string]string{
-		"empty":         "",
-		"a NUL":         "\x00",
-		"NUL inside":    "before\x00after",
+	u.keeps(t, map[string]string{
 		"every byte":    string(every[:]),
 		"invalid UTF-8": "\xff\xfe\xc3\x28\xed\xa0\x80",
-		"UTF-8":         "żółć 🗝 \u2028",
-		"JSON":          `{"ciphertext":"\\\"'","IV":"=="}`,
-		"hex, escaped":  `\x00\001`,
 		"2.5 MiB":       strings.Repeat("0123456789abcdef\x00\xff", 2_621_440/18+1)[:2_621_440],
-	}
+		"JSON":          "{}",
+	})
+}
+
+// keeps writes payloads, by the ids of their records, in every way and reads
+// them back; one is called JSON.
+func (u *user) keeps(t *testing.T, values map[string]string) {
+	t.Helper()
 	for _, way := range ways() {
 		u := u.other()
 		for name, value := range values {

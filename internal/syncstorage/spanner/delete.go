@@ -1,0 +1,117 @@
+package spanner
+
+import (
+	"context"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/db/spannerdb"
+	ss "holdfast/internal/syncstorage"
+)
+
+// DeleteBSO implements syncstorage.Store.
+func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
+	err = s.delete(ctx, "sync.delete_bso", o, w, readRecords, spannerdb.Params{"ids": []string{id}}, func(st *step) error {
+		had, there := st.records[id]
+		if !there || !had.Live(st.stamp) {
+			return errNoRecord
+		}
+		if err := w.If.Check(had.Modified); err != nil {
+			return err
+		}
+		st.take(had)
+		written, err = st.finish()
+		return err
+	})
+	return written, err
+}
+
+// DeleteBSOs implements syncstorage.Store.
+func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
+	err = s.delete(ctx, "sync.delete_bsos", o, w, readRecords, spannerdb.Params{"ids": ids}, func(st *step) error {
+		if err := w.If.Check(st.found.modified); err != nil {
+			return err
+		}
+		if st.found.modified == 0 { // no such collection, at most an open batch of it
+			written = ss.Written{Modified: st.last}
+			return nil
+		}
+		for _, had := range st.records {
+			st.take(had)
+		}
+		written, err = st.finish()
+		return err
+	})
+	return written, err
+}
+
+// delete is write in a collection that is not made.
+func (s *Store) delete(ctx context.Context, name string, o ss.Owner, w ss.Write, read spannerdb.Statement, p spannerdb.Params, fn func(*step) error) error {
+	coll := unknown
+	if id, known := s.ids.Load(w.Collection); known {
+		coll = id.(int64)
+	}
+	return s.write(ctx, name, o, w, coll, read, p, fn)
+}
+
+// take deletes a record.
+func (st *step) take(had record) {
+	st.remove("bsos", append(st.key(), had.ID)...)
+	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -had.bytes})
+	if had.Live(st.stamp) {
+		st.live -= had.bytes
+	}
+}
+
+// DeleteCollection implements syncstorage.Store. The collection's records and
+// batches go with its row; its stamp lives on in the row of collection 0.
+func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
+	err = s.delete(ctx, "sync.delete_collection", o, w, readUser, nil, func(st *step) error {
+		if err := w.If.Check(st.found.modified); err != nil {
+			return err
+		}
+		written = ss.Written{Modified: st.last}
+		if !st.found.row {
+			return nil
+		}
+		st.remove("user_collections", st.key()...)
+		if st.found.modified == 0 {
+			return nil // only open batches were there
+		}
+		written = ss.Written{Modified: st.stamp, Previous: st.found.modified}
+		st.change(spanner.InsertOrUpdate, "user_collections", userKey(), []string{"modified"}, append(keyOf(o, ss.TombstoneID), st.stamp.Time())...)
+		if w.Quota.Limit <= 0 {
+			return nil
+		}
+		used, counted := st.counted()
+		used -= st.found.bytes
+		if !counted {
+			if used, err = st.recount(); err != nil {
+				return err
+			}
+			used -= st.rows[st.coll].live
+		}
+		written.Used = used
+		return nil
+	})
+	return written, err
+}
+
+// DeleteAll implements syncstorage.Store. Nothing stays but the count of the
+// names that the user brought in.
+func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
+	return s.write(ctx, "sync.delete_all", o, ss.Write{}, unknown, readUser, nil, func(st *step) error {
+		if err := p.Check(st.last); err != nil {
+			return err
+		}
+		if len(st.rows) == 0 {
+			return nil
+		}
+		st.tx.Predict(1)
+		st.changes = append(st.changes, spanner.Delete("user_collections", spanner.Key{o.FxAUID, o.FxAKID}.AsPrefix()))
+		if names := st.rows[ss.TombstoneID].count; names > 0 {
+			st.change(spanner.Insert, "user_collections", userKey(), []string{"modified", "count"}, append(keyOf(o, ss.TombstoneID), epoch, names)...)
+		}
+		return nil
+	})
+}

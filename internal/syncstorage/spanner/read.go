@@ -1,0 +1,152 @@
+package spanner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+var epoch = ss.Timestamp(0).Time()
+
+// Collections implements syncstorage.Store.
+func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections, err error) {
+	if err := checkOwner(o); err != nil {
+		return cs, err
+	}
+	var ids []int64
+	err = s.db.Each(ctx, sqlCollections, of(o, spannerdb.Params{"epoch": epoch}), func(r *spanner.Row) error {
+		var (
+			id       int64
+			modified time.Time
+		)
+		if err := r.Columns(&id, &modified); err != nil {
+			return err
+		}
+		cs.Modified = max(cs.Modified, stamp(modified))
+		if id != ss.TombstoneID {
+			ids = append(ids, id)
+			cs.Stamps = append(cs.Stamps, ss.CollectionStamp{Modified: stamp(modified)})
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.nameAll(ctx, ids, func(i int, name string) { cs.Stamps[i].Name = name })
+	}
+	if err != nil {
+		return ss.Collections{}, err
+	}
+	return cs, nil
+}
+
+// nameAll tells the names of collections. Names never change, so those that
+// this process has met are not read again, and a snapshot is not needed.
+func (s *Store) nameAll(ctx context.Context, ids []int64, tell func(i int, name string)) error {
+	var strange []int64
+	for _, id := range ids {
+		if _, known := s.names.Load(id); !known {
+			strange = append(strange, id)
+		}
+	}
+	if strange != nil {
+		err := s.db.Each(ctx, sqlNames, spannerdb.Params{"ids": strange}, func(r *spanner.Row) error {
+			var (
+				id   int64
+				name string
+			)
+			err := r.Columns(&id, &name)
+			s.know(id, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, id := range ids {
+		name, known := s.names.Load(id)
+		if !known {
+			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("collection %d has no name", id))
+		}
+		tell(i, name.(string))
+	}
+	return nil
+}
+
+// Usage implements syncstorage.Store. It goes through the user's records: the
+// counters may be too high, or not there.
+func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.Usage, err error) {
+	if err := checkOwner(o); err != nil {
+		return us, err
+	}
+	var ids []int64
+	err = s.db.Each(ctx, sqlUsage, of(o, spannerdb.Params{"epoch": epoch, "now": now.Time()}), func(r *spanner.Row) error {
+		var (
+			id       int64
+			modified time.Time
+			c        ss.CollectionUsage
+		)
+		if err := r.Columns(&id, &modified, &c.Records, &c.Bytes); err != nil {
+			return err
+		}
+		us.Modified = max(us.Modified, stamp(modified))
+		if id != ss.TombstoneID {
+			ids = append(ids, id)
+			us.Collections = append(us.Collections, c)
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.nameAll(ctx, ids, func(i int, name string) { us.Collections[i].Name = name })
+	}
+	if err != nil {
+		return ss.Usage{}, err
+	}
+	return us, nil
+}
+
+var (
+	errNoRecord error = fault.New(fault.NotFound, "no such record")
+	errTwice          = fault.Wrap(fault.Internal, "internal error", errors.New("a record came twice"))
+	errShort          = fault.Wrap(fault.Internal, "internal error", errors.New("a listing has fewer rows than were counted"))
+)
+
+// Get implements syncstorage.Store.
+func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss.Precondition, now ss.Timestamp) (ss.BSO, error) {
+	if err := checkOwner(o); err != nil {
+		return ss.BSO{}, err
+	}
+	coll, err := s.lookup(ctx, collection)
+	if err != nil {
+		return ss.BSO{}, err
+	}
+	var found *ss.BSO
+	err = s.db.Each(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": now.Time()}), func(r *spanner.Row) error {
+		var (
+			sortindex        spanner.NullInt64
+			payload          string
+			modified, expiry time.Time
+		)
+		if found != nil {
+			return errTwice
+		}
+		if err := r.Columns(&sortindex, &payload, &modified, &expiry); err != nil {
+			return err
+		}
+		m := stamp(modified)
+		found = &ss.BSO{ID: id, SortIndex: optional(sortindex), Payload: []byte(payload), Modified: m, Expiry: expiryOf(m, expiry)}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return ss.BSO{}, err
+	case found == nil:
+		return ss.BSO{}, errNoRecord
+	}
+	return *found, p.Check(found.Modified)
+}

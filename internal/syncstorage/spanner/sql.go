@@ -1,0 +1,154 @@
+package spanner
+
+import (
+	"strings"
+
+	"holdfast/internal/db/spannerdb"
+	ss "holdfast/internal/syncstorage"
+)
+
+// Names of collections.
+var (
+	sqlCollectionID = spannerdb.Statement{Name: "sync.collection_id", SQL: `
+		SELECT collection_id FROM collections WHERE name = @name`}
+	sqlNames = spannerdb.Statement{Name: "sync.collection_names", SQL: `
+		SELECT collection_id, name FROM collections WHERE collection_id IN UNNEST(@ids)`}
+	sqlNewName = spannerdb.Statement{Name: "sync.name", SQL: `
+		SELECT (SELECT collection_id FROM collections WHERE name = @name),
+			(SELECT GREATEST(IFNULL(MAX(collection_id), 0), 99) + 1 FROM collections),
+			IFNULL((SELECT count FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = 0), 0),
+			(SELECT modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = 0)`}
+)
+
+// What a write reads, all in one message: parts of one statement, told apart by
+// their first column. Each part leads to its rows by their key. The hint makes
+// the locks exclusive from the start: with shared ones two writers of one user
+// would each wait for the other to give up, and Spanner would abort one.
+const (
+	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
+
+	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, CAST(NULL AS TIMESTAMP) AS expiry, count AS a, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
+	partRecords = `SELECT 1, bso_id, sortindex, modified, expiry, BYTE_LENGTH(payload), 0, 0, 0 FROM bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id IN UNNEST(@ids)`
+	partBatch   = `SELECT 2, NULL, 0, NULL, expiry, 0, 0, 0, 0 FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
+	partTotals  = `SELECT 3, NULL, 0, NULL, NULL, COUNT(*), SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
+	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, NULL, BYTE_LENGTH(payload), 0, 0, 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id IN UNNEST(@ids)`
+
+	// stamped is syncstorage.NextStamp, of a user who has a row.
+	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
+
+	// What a commit will make of the collection: how many of its records are
+	// there already, their bytes, those that take their place, and of both what
+	// is alive.
+	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, NULL, SUM(BYTE_LENGTH(o.payload)),
+			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
+			SUM(IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0)),
+			SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)))
+		FROM batch_bsos s LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
+
+	// The same where nobody counts: only the bytes of payloads that are kept
+	// because the client did not send them.
+	partKept = `SELECT 5, NULL, 0, NULL, NULL, 0, SUM(BYTE_LENGTH(o.payload)), 0, 0
+		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL`
+)
+
+func read(name string, parts ...string) spannerdb.Statement {
+	return spannerdb.Statement{Name: name, SQL: exclusive + strings.Join(parts, "\n\t\tUNION ALL ")}
+}
+
+var (
+	readUser        = read("sync.read_user", partUser)
+	readRecords     = read("sync.read_records", partUser, partRecords)
+	readBatch       = read("sync.read_batch", partUser, partBatch, partTotals, partStaged)
+	readBatchQuota  = read("sync.read_batch", partUser, partBatch, partTotals, partStaged, partRecords)
+	readCommit      = read("sync.read_commit", partUser, partBatch, partTotals, partKept)
+	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partMerged)
+)
+
+// sqlRecount counts a user's records: rows, their bytes, and the bytes of those
+// that are alive at the stamp of the write, or for other collections by
+// syncstorage.Horizon.
+var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
+	SELECT c.collection_id, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0),
+		IFNULL(SUM(IF(b.expiry > IF(c.collection_id = @coll, @stamp, GREATEST(@now, c.modified)), BYTE_LENGTH(b.payload), 0)), 0)
+	FROM user_collections c
+	LEFT JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
+	WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid
+	GROUP BY c.collection_id`}
+
+// sqlPending is by how much the user's live bytes would change if the batch were
+// committed at the stamp.
+var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
+	SELECT IFNULL(SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), BYTE_LENGTH(o.payload), 0)) - COALESCE(BYTE_LENGTH(o.payload), 0)), 0)
+	FROM batch_bsos s
+	LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
+		AND o.expiry > @stamp
+	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
+
+// The commit of a batch, in the order of its steps. What a client did not send
+// of a record stays as it is, in one that is alive; every record gets the stamp.
+// A record that never expires goes on doing so: see forever.
+var (
+	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
+		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`}
+	sqlParentCounted = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
+		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified, count, total_bytes) VALUES (@uid, @kid, @coll, @stamp, @count, @bytes)`}
+	sqlDrain = spannerdb.Statement{Name: "sync.commit.records", SQL: `
+		INSERT OR UPDATE INTO bsos (fxa_uid, fxa_kid, collection_id, bso_id, sortindex, payload, modified, expiry)
+		SELECT s.fxa_uid, s.fxa_kid, s.collection_id, s.batch_bso_id,
+			COALESCE(s.sortindex, o.sortindex), COALESCE(s.payload, o.payload, ''), @stamp,
+			CASE
+				WHEN s.ttl > @longest THEN @end
+				WHEN s.ttl IS NOT NULL THEN TIMESTAMP_ADD(@stamp, INTERVAL s.ttl SECOND)
+				WHEN o.expiry IS NULL OR o.expiry = @end OR TIMESTAMP_DIFF(o.expiry, o.modified, MILLISECOND) = @forever THEN @never
+				ELSE o.expiry
+			END
+		FROM batch_bsos s
+		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
+			AND o.expiry > @stamp
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
+	sqlEndBatch = spannerdb.Statement{Name: "sync.commit.batch", SQL: `
+		DELETE FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`}
+	sqlCount = spannerdb.Statement{Name: "sync.commit.quota", SQL: `
+		UPDATE user_collections SET modified = @stamp, count = @count, total_bytes = @bytes
+		WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll`}
+)
+
+// Reads. A collection whose stamp is the epoch does not exist yet; expiry is
+// judged by syncstorage.Horizon, which is the GREATEST in each.
+var (
+	sqlCollections = spannerdb.Statement{Name: "sync.collections", SQL: `
+		SELECT collection_id, modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND modified > @epoch`}
+	sqlUsage = spannerdb.Statement{Name: "sync.usage", SQL: `
+		SELECT c.collection_id, c.modified, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0)
+		FROM user_collections c
+		LEFT JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
+			AND b.expiry > GREATEST(@now, c.modified)
+		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND c.modified > @epoch
+		GROUP BY c.collection_id, c.modified`}
+	sqlGet = spannerdb.Statement{Name: "sync.get", SQL: `
+		SELECT b.sortindex, b.payload, b.modified, b.expiry
+		FROM user_collections c
+		JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
+		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND c.collection_id = @coll AND b.bso_id = @id
+			AND b.expiry > GREATEST(@now, c.modified)`}
+)
+
+// listOrders are the orders of a listing and what lies behind an offset in them.
+// A record without a sortindex stands behind all that have one: NULL is the
+// least value.
+var listOrders = [...]struct{ by, after string }{
+	ss.Newest: {
+		by:    `modified DESC, bso_id DESC`,
+		after: `(b.modified < @after OR b.modified = @after AND b.bso_id < @after_id)`,
+	},
+	ss.Oldest: {
+		by:    `modified, bso_id`,
+		after: `(b.modified > @after OR b.modified = @after AND b.bso_id > @after_id)`,
+	},
+	ss.ByIndex: {
+		by:    `sortindex DESC, bso_id DESC`,
+		after: `(IFNULL(b.sortindex, @none) < @after OR IFNULL(b.sortindex, @none) = @after AND b.bso_id < @after_id)`,
+	},
+}

@@ -1,0 +1,137 @@
+package spanner_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"testing"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+	backend "holdfast/internal/syncstorage/spanner"
+	"holdfast/internal/syncstorage/storetest"
+	"holdfast/internal/testdb/spannertest"
+)
+
+// TestMain lets the random steps take fewer tries than elsewhere, unless told
+// otherwise: the emulator takes a hundred times as long as a database.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set("8"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// openDB opens a database of the test's own, migrated.
+func openDB(t testing.TB, opts spannerdb.Options) *spannerdb.DB {
+	t.Helper()
+	db, err := spannerdb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	set, err := backend.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// options lead to a new database.
+func options(t testing.TB) spannerdb.Options {
+	t.Helper()
+	emulator, database := spannertest.Database(t)
+	return spannerdb.Options{EmulatorHost: emulator, Database: database, MaxTransactions: 100}
+}
+
+// TestStore runs the contract.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		opts := options(t)
+		db := openDB(t, opts)
+		return storetest.Harness{
+			Store: backend.New(db),
+			Reap:  func(ctx context.Context, now ss.Timestamp) (int, error) { return reap(ctx, db, now) },
+			Faulty: func(t testing.TB, fault func(point string) error) ss.Store {
+				opts := opts
+				opts.Fault = fault
+				db, err := spannerdb.Open(t.Context(), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(db.Close)
+				return backend.New(db)
+			},
+			StagesFirst:  true,
+			BatchRecords: 9_984,
+			Apart:        true, // the emulator reads a table from end to end
+			Exempt: map[string]string{
+				"Sweep/Bounded":        "Spanner removes what has expired by itself",
+				"Sweep/BatchesInSteps": "Spanner removes what has expired by itself",
+				"Sweep/Fault":          "Spanner removes what has expired by itself",
+
+				"Values/PayloadsOfAnyBytes": "a STRING holds UTF-8, which is all that the protocol lets pass",
+			},
+		}
+	})
+}
+
+// reap does what the row deletion policies do, which the emulator leaves undone.
+func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err error) {
+	err = db.Write(ctx, "reap", func(tx *spannerdb.Tx) error {
+		n = 0
+		for _, table := range []string{"bsos", "batches"} {
+			p := spannerdb.Params{"now": now.Time()}
+			count := spannerdb.Statement{Name: "reap.count", SQL: `SELECT COUNT(*) FROM ` + table + ` WHERE expiry <= @now`}
+			if err := tx.Each(count, p, func(r *spanner.Row) error {
+				var due int64
+				err := r.Columns(&due)
+				n += int(due)
+				return err
+			}); err != nil {
+				return err
+			}
+			remove := spannerdb.Statement{Name: "reap", SQL: `DELETE FROM ` + table + ` WHERE expiry <= @now`}
+			if err := tx.Exec(spannerdb.Change{Statement: remove, Params: p, Rows: -1}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// TestPing: the store says what is missing, and that nothing is.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	db, err := spannerdb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	s := backend.New(db)
+	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the migrations: %v", err)
+	}
+	o := ss.Owner{UID: 1, FxAUID: "a", FxAKID: "b"}
+	if _, err := s.Collections(t.Context(), o); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a read before the migrations: %v", err)
+	}
+	openDB(t, opts)
+	for range 2 {
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("after the migrations: %v", err)
+		}
+	}
+}
