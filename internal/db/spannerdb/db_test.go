@@ -1,0 +1,394 @@
+package spannerdb_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb/spannertest"
+)
+
+// accounts is the schema of the tests.
+const accounts = `
+CREATE TABLE IF NOT EXISTS accounts (
+	id     STRING(64) NOT NULL,
+	amount INT64      NOT NULL,
+) PRIMARY KEY (id);
+
+INSERT OR UPDATE INTO accounts (id, amount) VALUES ('a', 0), ('b', 0);
+`
+
+const more = `
+CREATE TABLE IF NOT EXISTS notes (
+	id STRING(64) NOT NULL,
+) PRIMARY KEY (id);
+`
+
+func set(t *testing.T, files ...string) migrate.Set {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for i, text := range files {
+		fsys["m/000"+string(rune('1'+i))+"_change.sql"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	s, err := migrate.Load("test", fsys, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func open(t *testing.T, opts spannerdb.Options) *spannerdb.DB {
+	t.Helper()
+	db, err := spannerdb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// options lead to a new database with the accounts.
+func options(t *testing.T) spannerdb.Options {
+	t.Helper()
+	emulator, database := spannertest.Database(t)
+	opts := spannerdb.Options{EmulatorHost: emulator, Database: database}
+	if _, err := open(t, opts).Migrate(t.Context(), set(t, accounts)); err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+var (
+	readAll = spannerdb.Statement{Name: "test.read", SQL: `SELECT id, amount FROM accounts ORDER BY id`}
+	readOne = spannerdb.Statement{Name: "test.read_one", SQL: `SELECT amount FROM accounts WHERE id = @id`}
+	add     = spannerdb.Statement{Name: "test.add", SQL: `UPDATE accounts SET amount = amount + @by WHERE id = @id`}
+)
+
+func amounts(t *testing.T, db *spannerdb.DB) map[string]int64 {
+	t.Helper()
+	all := map[string]int64{}
+	err := db.Each(t.Context(), readAll, nil, func(r *spanner.Row) error {
+		var id string
+		var amount int64
+		err := r.Columns(&id, &amount)
+		all[id] = amount
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// change adds to an account what it reads there first.
+func change(ctx context.Context, db *spannerdb.DB, id string, by int64) error {
+	return db.Write(ctx, "test.change", func(tx *spannerdb.Tx) error {
+		var amount int64
+		if err := tx.Each(readOne, spannerdb.Params{"id": id}, func(r *spanner.Row) error { return r.Columns(&amount) }); err != nil {
+			return err
+		}
+		tx.Predict(2)
+		return tx.Buffer(spanner.Update("accounts", []string{"id", "amount"}, []any{id, amount + by}))
+	})
+}
+
+// TestConcurrentWrites: two clients, as two processes have, change what they
+// have read. The emulator aborts all but one; none of that is seen outside.
+func TestConcurrentWrites(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	const writers, each = 8, 5
+	var wg sync.WaitGroup
+	clients := []*spannerdb.DB{open(t, opts), open(t, opts)}
+	for i := range writers {
+		wg.Go(func() {
+			for range each {
+				if err := change(t.Context(), clients[i%2], "a", 1); err != nil {
+					t.Errorf("write: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := amounts(t, clients[0])["a"]; got != writers*each {
+		t.Errorf("%d of %d writes are there", got, writers*each)
+	}
+}
+
+// TestWriteUndone: an error of the step leaves no trace and passes as it is.
+func TestWriteUndone(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	var steps []string
+	opts.Observe = func(name string, _ time.Duration, err error) {
+		if err != nil {
+			steps = append(steps, name)
+		}
+	}
+	db := open(t, opts)
+	refused := fault.New(fault.Quota, "no")
+	err := db.Write(t.Context(), "test.refused", func(tx *spannerdb.Tx) error {
+		if err := tx.Exec(spannerdb.Change{Statement: add, Params: spannerdb.Params{"id": "a", "by": 5}, Rows: 1}); err != nil {
+			return err
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) {
+		t.Errorf("a refusal: %v", err)
+	}
+	err = db.Write(t.Context(), "test.rows", func(tx *spannerdb.Tx) error {
+		return tx.Exec(
+			spannerdb.Change{Statement: add, Params: spannerdb.Params{"id": "a", "by": 5}, Rows: 1},
+			spannerdb.Change{Statement: add, Params: spannerdb.Params{"id": "nobody", "by": 5}, Rows: 1},
+		)
+	})
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "changed 0 rows, not 1") {
+		t.Errorf("too few rows: %v", err)
+	}
+	if got := amounts(t, db); got["a"] != 0 || got["b"] != 0 {
+		t.Errorf("there is %v", got)
+	}
+	if got := strings.Join(steps, " "); got != "test.refused test.rows" {
+		t.Errorf("observed errors of %q", got)
+	}
+}
+
+// TestFault: what fails at any point leaves nothing behind.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	down := fault.New(fault.Unavailable, "down")
+	var at string
+	opts.Fault = func(point string) error {
+		if point == at {
+			return down
+		}
+		return nil
+	}
+	db := open(t, opts)
+	for _, at = range []string{"test.read_one", "commit"} {
+		if err := change(t.Context(), db, "a", 1); !errors.Is(err, down) {
+			t.Errorf("a fault at %s: %v", at, err)
+		}
+	}
+	for _, at = range []string{"test.add"} {
+		err := db.Write(t.Context(), "test.exec", func(tx *spannerdb.Tx) error {
+			return tx.Exec(spannerdb.Change{Statement: add, Params: spannerdb.Params{"id": "a", "by": 1}, Rows: 1})
+		})
+		if !errors.Is(err, down) {
+			t.Errorf("a fault at %s: %v", at, err)
+		}
+	}
+	at = "test.read"
+	if err := db.Each(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !errors.Is(err, down) {
+		t.Errorf("a fault of a read: %v", err)
+	}
+	if _, err := db.Stream(t.Context(), readAll, nil); !errors.Is(err, down) {
+		t.Errorf("a fault of a stream: %v", err)
+	}
+	at = ""
+	if got := amounts(t, db)["a"]; got != 0 {
+		t.Errorf("a has %d", got)
+	}
+	if active, _, _ := db.Connections(); active != 0 {
+		t.Errorf("%d transactions are under way at the end", active)
+	}
+}
+
+// TestSlots: so many transactions are under way and no more; who waits in vain
+// is told so.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.MaxTransactions, opts.Wait = 2, 50*time.Millisecond
+	db := open(t, opts)
+	var held []*spannerdb.Rows
+	for range 2 {
+		rows, err := db.Stream(t.Context(), readAll, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, rows)
+	}
+	if active, _, most := db.Connections(); active != 2 || most != 2 {
+		t.Errorf("%d of %d are under way", active, most)
+	}
+	if err := change(t.Context(), db, "a", 1); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("one too many: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := change(ended, db, "a", 1); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a caller that has gone: %v", err)
+	}
+	if n, total := db.Waits(); n != 2 || total < opts.Wait {
+		t.Errorf("%d have waited %v", n, total)
+	}
+	held[0].Close()
+	held[0].Close()
+	if err := change(t.Context(), db, "a", 1); err != nil {
+		t.Errorf("after a place is free: %v", err)
+	}
+	held[1].Close()
+}
+
+// TestSnapshot: what is read beside a stream is of the stream's moment.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	db := open(t, options(t))
+	rows, err := db.Stream(t.Context(), readAll, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	if err := change(t.Context(), db, "b", 7); err != nil {
+		t.Fatal(err)
+	}
+	err = rows.Beside(readOne, spannerdb.Params{"id": "b"}, func(r *spanner.Row) error {
+		var amount int64
+		err := r.Columns(&amount)
+		if amount != 0 {
+			t.Errorf("beside the stream b has %d", amount)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	var ids []string
+	for {
+		row, err := rows.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row == nil {
+			break
+		}
+		var id string
+		var amount int64
+		if err := row.Columns(&id, &amount); err != nil || amount != 0 {
+			t.Errorf("%s has %d, %v", id, amount, err)
+		}
+		ids = append(ids, id)
+	}
+	if strings.Join(ids, "") != "ab" {
+		t.Errorf("rows: %q", ids)
+	}
+	if got := amounts(t, db)["b"]; got != 7 {
+		t.Errorf("b has %d", got)
+	}
+}
+
+// TestMutations: a commit tells what was predicted; the emulator counts nothing.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	var told []any
+	opts.Mutations = func(name string, predicted, counted int) { told = append(told, name, predicted, counted) }
+	db := open(t, opts)
+	if err := change(t.Context(), db, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 3 || told[0] != "test.change" || told[1] != 2 || told[2] != 0 {
+		t.Errorf("told %v", told)
+	}
+}
+
+// TestAway: nobody answers. Opening does not fail; all else does, in time.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	db := open(t, spannerdb.Options{
+		Database: "projects/p/instances/ii/databases/dd", EmulatorHost: "127.0.0.1:1", Timeout: 100 * time.Millisecond,
+	})
+	if err := db.Each(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := db.Stream(t.Context(), readAll, nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("stream: %v", err)
+	}
+	if err := change(t.Context(), db, "a", 1); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("write: %v", err)
+	}
+	if _, err := db.Pending(t.Context(), set(t, accounts)); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("pending: %v", err)
+	}
+}
+
+// TestMigrate: from a database that is not there, on an emulator, to one that
+// has everything; each change once, whoever comes.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	emulator, database := spannertest.Name(t)
+	opts := spannerdb.Options{EmulatorHost: emulator, Database: database}
+	db, both := open(t, opts), set(t, accounts, more)
+	if _, err := db.Pending(t.Context(), both); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("pending without a database: %v", err)
+	}
+	if applied, err := db.Migrate(t.Context(), set(t, accounts)); err != nil || len(applied) != 1 {
+		t.Fatalf("the first: %v, %v", applied, err)
+	}
+	if err := change(t.Context(), db, "a", 3); err != nil {
+		t.Fatal(err)
+	}
+	pending, err := db.Pending(t.Context(), both)
+	if err != nil || len(pending) != 1 || pending[0].Version != 2 {
+		t.Errorf("pending: %v, %v", pending, err)
+	}
+	var wg sync.WaitGroup
+	var fresh [3]int
+	for i := range fresh {
+		wg.Go(func() {
+			applied, err := open(t, opts).Migrate(t.Context(), both)
+			if fresh[i] = len(applied); err != nil {
+				t.Errorf("one of several: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if sum := fresh[0] + fresh[1] + fresh[2]; sum != 1 {
+		t.Errorf("%d say that they applied the second", sum)
+	}
+	if got := amounts(t, db); got["a"] != 3 {
+		t.Errorf("after all that: %v", got)
+	}
+	if _, err := db.Migrate(t.Context(), set(t, accounts+"-- edited\n")); err == nil || !strings.Contains(err.Error(), "another text") {
+		t.Errorf("an edited change: %v", err)
+	}
+}
+
+// TestMigrateInterrupted: a change whose schema is there and whose data is not
+// is begun again.
+func TestMigrateInterrupted(t *testing.T) {
+	t.Parallel()
+	emulator, database := spannertest.Database(t)
+	opts := spannerdb.Options{EmulatorHost: emulator, Database: database}
+	broken := opts
+	broken.Fault = func(point string) error {
+		if point == "commit" {
+			return fault.New(fault.Unavailable, "killed")
+		}
+		return nil
+	}
+	if _, err := open(t, broken).Migrate(t.Context(), set(t, accounts)); !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	db := open(t, opts)
+	if len(amounts(t, db)) != 0 {
+		t.Error("data of an interrupted change is there")
+	}
+	if applied, err := db.Migrate(t.Context(), set(t, accounts)); err != nil || len(applied) != 1 {
+		t.Errorf("begun again: %v, %v", applied, err)
+	}
+	if len(amounts(t, db)) != 2 {
+		t.Error("the data is not there")
+	}
+}
