@@ -67,7 +67,7 @@ func (a *App) tokenStore(ctx context.Context, cfg *tokenserver.Config, create bo
 		return nil, err
 	}
 	if cfg.NodeType == "" {
-		cfg.NodeType = string(t.engine)
+		cfg.NodeType = string(a.nodeEngine(t))
 	}
 	if t.engine == engineSQLite {
 		set, err := tokensqlite.Migrations()
@@ -91,6 +91,19 @@ func (a *App) tokenStore(ctx context.Context, cfg *tokenserver.Config, create bo
 	}
 	a.addPostgres(tokenRoom, db, t.url, set)
 	return tokenpostgres.New(db), nil
+}
+
+// nodeEngine is what storage nodes keep their records in, if they are like this
+// server; one that has no storage itself is like its own accounts.
+func (a *App) nodeEngine(accounts target) engine {
+	if !a.cfg.Syncstorage.Enabled {
+		return accounts.engine
+	}
+	t, err := parseTarget(syncRoom, a.cfg.Syncstorage.DatabaseURL, a.data)
+	if err != nil {
+		return accounts.engine // the storage room says what is wrong
+	}
+	return t.engine
 }
 
 // publicURL is the configured one as nodes are written, without a slash at its

@@ -16,13 +16,16 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// TestMain lets the random steps take fewer tries than elsewhere, unless told
-// otherwise: the emulator takes a hundred times as long as a database.
+// TestMain lets the random steps take fewer tries than elsewhere, and more tests
+// run at once, unless told otherwise: the emulator takes a hundred times as long
+// as a database, and half of that it waits.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set("8"); err != nil {
-			panic(err)
+	for name, value := range map[string]string{"rapid.checks": "8", "test.parallel": "8"} {
+		if f := flag.Lookup(name); f.Value.String() == f.DefValue {
+			if err := f.Value.Set(value); err != nil {
+				panic(err)
+			}
 		}
 	}
 	os.Exit(m.Run())
