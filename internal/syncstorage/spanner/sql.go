@@ -27,11 +27,11 @@ var (
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 
-	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, CAST(NULL AS TIMESTAMP) AS expiry, count AS a, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
-	partRecords = `SELECT 1, bso_id, sortindex, modified, expiry, BYTE_LENGTH(payload), 0, 0, 0 FROM bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id IN UNNEST(@ids)`
-	partBatch   = `SELECT 2, NULL, 0, NULL, expiry, 0, 0, 0, 0 FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
-	partTotals  = `SELECT 3, NULL, 0, NULL, NULL, COUNT(*), SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
-	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, NULL, BYTE_LENGTH(payload), 0, 0, 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id IN UNNEST(@ids)`
+	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
+	partRecords = `SELECT 1, bso_id, sortindex, modified, BYTE_LENGTH(payload), expiry, 0, 0, 0 FROM bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id IN UNNEST(@ids)`
+	partBatch   = `SELECT 2, NULL, 0, NULL, 0, expiry, 0, 0, 0 FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
+	partTotals  = `SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
+	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id IN UNNEST(@ids)`
 
 	// stamped is syncstorage.NextStamp, of a user who has a row.
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
@@ -39,7 +39,7 @@ const (
 	// What a commit will make of the collection: how many of its records are
 	// there already, their bytes, those that take their place, and of both what
 	// is alive.
-	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, NULL, SUM(BYTE_LENGTH(o.payload)),
+	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, SUM(BYTE_LENGTH(o.payload)), NULL,
 			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
 			SUM(IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0)),
 			SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)))
@@ -48,7 +48,7 @@ const (
 
 	// The same where nobody counts: only the bytes of payloads that are kept
 	// because the client did not send them.
-	partKept = `SELECT 5, NULL, 0, NULL, NULL, 0, SUM(BYTE_LENGTH(o.payload)), 0, 0
+	partKept = `SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
 		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL`
 )

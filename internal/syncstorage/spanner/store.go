@@ -20,6 +20,7 @@ package spanner
 import (
 	"context"
 	"embed"
+	"maps"
 	"sync"
 	"time"
 
@@ -100,9 +101,7 @@ func checkOwner(o ss.Owner) error {
 // of is the key of an owner's data, as parameters with some more.
 func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	p := spannerdb.Params{"uid": o.FxAUID, "kid": o.FxAKID}
-	for name, value := range more {
-		p[name] = value
-	}
+	maps.Copy(p, more)
 	return p
 }
 

@@ -80,7 +80,7 @@ func (st *step) part(r *spanner.Row) error {
 		n, a, b, c, d    spanner.NullInt64
 		modified, expiry spanner.NullTime
 	)
-	if err := r.Columns(&part, &id, &n, &modified, &expiry, &a, &b, &c, &d); err != nil {
+	if err := r.Columns(&part, &id, &n, &modified, &a, &expiry, &b, &c, &d); err != nil {
 		return err
 	}
 	switch part {
