@@ -112,6 +112,7 @@ func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used 
 	if err != nil {
 		return 0, err
 	}
+	st.correct(st.coll)
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "batch": string(b), "stamp": st.stamp.Time()})
 	err = st.tx.Each(sqlPending, p, func(r *spanner.Row) error {
 		var pending int64

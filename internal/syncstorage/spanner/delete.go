@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/db/spannerdb"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/budget"
 )
 
 // DeleteBSO implements syncstorage.Store.
@@ -107,7 +108,7 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 		if len(st.rows) == 0 {
 			return nil
 		}
-		st.tx.Predict(1)
+		st.tx.Predict(budget.Delete)
 		st.changes = append(st.changes, spanner.Delete("user_collections", spanner.Key{o.FxAUID, o.FxAKID}.AsPrefix()))
 		if names := st.rows[ss.TombstoneID].count; names > 0 {
 			st.change(spanner.Insert, "user_collections", userKey(), []string{"modified", "count"}, append(keyOf(o, ss.TombstoneID), epoch, names)...)

@@ -148,5 +148,8 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 	case found == nil:
 		return ss.BSO{}, errNoRecord
 	}
-	return *found, p.Check(found.Modified)
+	if err := p.Check(found.Modified); err != nil {
+		return ss.BSO{}, err
+	}
+	return *found, nil
 }

@@ -277,7 +277,7 @@ func (st *step) counted() (bytes int64, counted bool) {
 }
 
 // recount returns the user's live bytes, and corrects the counters that it finds
-// wrong, as far as the commit has room for them.
+// wrong; those of the write's own collection it leaves to the caller.
 func (st *step) recount() (live int64, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.Each(sqlRecount, p, func(r *spanner.Row) error {
@@ -293,12 +293,20 @@ func (st *step) recount() (live int64, err error) {
 			return nil
 		}
 		st.rows[id] = c
-		if wrong && id != st.coll && st.tx.Predicted()+st.rest() < budget.Limit {
-			st.change(spanner.Update, "user_collections", userKey(), []string{"count", "total_bytes"}, append(keyOf(st.o, id), count, bytes)...)
+		if wrong && id != st.coll {
+			st.correct(id)
 		}
 		return nil
 	})
 	return live, err
+}
+
+// correct writes the counters of a collection as a recount has found them,
+// unless the commit has no room for that: then a later write does.
+func (st *step) correct(id int64) {
+	if c := st.rows[id]; c.row && st.tx.Predicted()+st.rest() < budget.Limit {
+		st.change(spanner.Update, "user_collections", userKey(), []string{"count", "total_bytes"}, append(keyOf(st.o, id), c.count, c.bytes)...)
+	}
 }
 
 // rest is more than what any step predicts after a recount, one correction
