@@ -55,6 +55,7 @@ var ground = []helper{
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/grpc"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{name: "internal/auth/bearer", libs: []string{"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web"},
 }
 

@@ -1,0 +1,305 @@
+package bearer
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"holdfast/internal/fault"
+)
+
+// maxToken is the longest token that is looked at, in bytes.
+const maxToken = 8 << 10
+
+// maxVerified is how many good tokens are remembered, mostly of less than a
+// kilobyte each; ones of the greatest length would take 60 MB.
+const maxVerified = 4096
+
+// Strict, so that each token has one spelling only.
+var encoding = base64.RawURLEncoding.Strict()
+
+// Options of a Keyring. Only Keys are needed.
+type Options struct {
+	// Keys verify tokens, and the first one signs, if it can. To change it
+	// without a moment of 401s, put the new one last everywhere, then first
+	// everywhere, then drop the old one when its last token has expired.
+	Keys []Key
+
+	// Issuer and Audience, when set, are what a token must say in iss and aud.
+	// Tokens that are signed here say so.
+	Issuer, Audience string
+
+	// Leeway is how far another machine's clock may be off, in either direction.
+	Leeway time.Duration
+}
+
+// Keyring verifies tokens and signs them. It is safe for concurrent use.
+type Keyring struct {
+	keys []key
+	opts Options
+
+	// verified remembers good tokens: a client sends the same one with every
+	// request, and a signature costs more than the rest of its authentication.
+	verified *lru.Cache[string, verified]
+}
+
+// verified is a token whose signature was found good. What it says does not
+// change, except that its time comes and goes.
+type verified struct {
+	claims  Claims
+	checked jwt.RegisteredClaims
+}
+
+// Claims are what a token says whose signature is good.
+type Claims struct {
+	KeyID    string // of the key that has signed the token
+	Issuer   string
+	Subject  string
+	ID       string // jti
+	Audience []string
+	Expires  time.Time // always set; the others are zero when the token does not say
+	IssuedAt time.Time
+	From     time.Time       // nbf
+	Raw      json.RawMessage // the whole object, strict JSON; not to be changed
+}
+
+// NewKeyring reads the keys. The error is fault.Invalid: a key that cannot be
+// read, no key at all, or one of several that has no id or that of another.
+func NewKeyring(o Options) (*Keyring, error) {
+	remembered, err := lru.New[string, verified](maxVerified)
+	if err != nil {
+		return nil, fmt.Errorf("make room for tokens: %w", err)
+	}
+	k := &Keyring{opts: o, verified: remembered}
+	k.opts.Keys = nil // they are secrets
+	for _, given := range o.Keys {
+		read, err := given.read()
+		if err != nil {
+			return nil, err
+		}
+		if _, taken := k.find(read.id); taken || read.id == "" && len(o.Keys) > 1 {
+			return nil, fault.Newf(fault.Invalid, "bearer key %q: each of several keys needs an id of its own", read.id)
+		}
+		k.keys = append(k.keys, read)
+	}
+	if len(k.keys) == 0 {
+		return nil, fault.New(fault.Invalid, "no bearer key")
+	}
+	return k, nil
+}
+
+// Format keeps the secrets out of logs, whatever the verb.
+func (k *Keyring) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "bearer.Keyring(%d keys)", len(k.keys))
+}
+
+func (k *Keyring) find(id string) (key, bool) {
+	i := slices.IndexFunc(k.keys, func(have key) bool { return have.id == id })
+	if i < 0 {
+		return key{}, false
+	}
+	return k.keys[i], true
+}
+
+// Parse verifies the token in the value of an Authorization header. The errors
+// are ErrMissing and those of Verify.
+func (k *Keyring) Parse(header string, now time.Time) (Claims, error) {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.Trim(token, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return Claims{}, ErrMissing
+	}
+	return k.Verify(token, now)
+}
+
+// Verify checks the token's signature, what it must say and its times. The
+// errors are ErrMalformed, ErrSignature, ErrExpired, ErrNotYet and ErrForeign.
+func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
+	v, known := k.verified.Get(token)
+	if !known {
+		var err error
+		if v, err = k.verify(token); err != nil {
+			return Claims{}, err
+		}
+	}
+	if err := k.valid(v, now); err != nil {
+		return Claims{}, err
+	}
+	if !known {
+		k.verified.Add(strings.Clone(token), v) // it may be part of a whole header
+	}
+	return v.claims, nil
+}
+
+// verify is Verify for a token that is not remembered, whenever it is valid.
+func (k *Keyring) verify(token string) (verified, error) {
+	if len(token) > maxToken {
+		return verified{}, malformed("too long")
+	}
+	dot := strings.LastIndexByte(token, '.')
+	header, payload, ok := strings.Cut(token[:max(dot, 0)], ".")
+	if !ok || strings.ContainsAny(token, "\r\n") { // which the decoder passes over
+		return verified{}, malformed("not of three parts")
+	}
+	signature, err := encoding.DecodeString(token[dot+1:])
+	if err != nil {
+		return verified{}, malformed("the signature is not base64url")
+	}
+	by, err := k.signer(header)
+	if err != nil {
+		return verified{}, err
+	}
+	if err := by.method.Verify(token[:dot], signature, by.verify); err != nil {
+		return verified{}, ErrSignature
+	}
+	raw, err := encoding.DecodeString(payload)
+	if err != nil {
+		return verified{}, malformed("the claims are not base64url")
+	}
+	return decode(raw, by.id)
+}
+
+// signer is the key that a header names.
+func (k *Keyring) signer(header string) (key, error) {
+	raw, err := encoding.DecodeString(header)
+	if err != nil {
+		return key{}, malformed("the header is not base64url")
+	}
+	members, err := object(raw)
+	if err != nil {
+		return key{}, err
+	}
+	alg, errAlg := text(members, "alg")
+	id, errID := text(members, "kid")
+	kind, errKind := text(members, "typ")
+	if err := errors.Join(errAlg, errID, errKind); err != nil {
+		return key{}, err
+	}
+	if _, ok := members["crit"]; ok {
+		return key{}, malformed("the header has what must be understood and is not")
+	}
+	// A token that was made for something else must not serve here (RFC 8725, section 3.11).
+	if kind = strings.ToLower(kind); kind != "" && kind != "jwt" && kind != "at+jwt" {
+		return key{}, malformed("a token of another type")
+	}
+	by, ok := k.find(id)
+	if id == "" && len(k.keys) == 1 {
+		by, ok = k.keys[0], true
+	}
+	if !ok || by.method.Alg() != alg {
+		return key{}, fmt.Errorf("%w: no key of this id and algorithm", ErrSignature)
+	}
+	return by, nil
+}
+
+// decode reads claims that were signed by the key of an id.
+func decode(raw []byte, keyID string) (verified, error) {
+	members, err := object(raw)
+	if err != nil {
+		return verified{}, err
+	}
+	var (
+		r    jwt.RegisteredClaims
+		errs [7]error
+	)
+	r.Issuer, errs[0] = text(members, "iss")
+	r.Subject, errs[1] = text(members, "sub")
+	r.ID, errs[2] = text(members, "jti")
+	r.Audience, errs[3] = texts(members, "aud")
+	r.ExpiresAt, errs[4] = moment(members, "exp")
+	r.NotBefore, errs[5] = moment(members, "nbf")
+	r.IssuedAt, errs[6] = moment(members, "iat")
+	if err := errors.Join(errs[:]...); err != nil {
+		return verified{}, err
+	}
+	if r.ExpiresAt == nil {
+		return verified{}, malformed("no expiry")
+	}
+	c := Claims{KeyID: keyID, Issuer: r.Issuer, Subject: r.Subject, ID: r.ID, Audience: r.Audience, Expires: r.ExpiresAt.Time, Raw: raw}
+	if r.IssuedAt != nil {
+		c.IssuedAt = r.IssuedAt.Time
+	}
+	if r.NotBefore != nil {
+		c.From = r.NotBefore.Time
+	}
+	return verified{claims: c, checked: r}, nil
+}
+
+// valid holds a token against the clock and the settings.
+func (k *Keyring) valid(v verified, now time.Time) error {
+	checks := []jwt.ParserOption{
+		jwt.WithTimeFunc(func() time.Time { return now }), jwt.WithLeeway(k.opts.Leeway), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
+	}
+	if k.opts.Issuer != "" {
+		checks = append(checks, jwt.WithIssuer(k.opts.Issuer))
+	}
+	if k.opts.Audience != "" {
+		checks = append(checks, jwt.WithAudience(k.opts.Audience))
+	}
+	err := jwt.NewValidator(checks...).Validate(v.checked)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return ErrExpired
+	case errors.Is(err, jwt.ErrTokenNotValidYet), errors.Is(err, jwt.ErrTokenUsedBeforeIssued):
+		return ErrNotYet
+	}
+	return ErrForeign
+}
+
+// Sign makes a token that is good from now for ttl, at least a second. claims
+// becomes a JSON object; iat and exp, and iss and aud where the Keyring has
+// them, are added. The errors are fault.Invalid: claims that are no object or
+// say one of these themselves, a token that would be too long, and a first key
+// that is public.
+func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, error) {
+	by := k.keys[0]
+	if by.private == nil {
+		return "", fault.Newf(fault.Invalid, "bearer key %q is public: it verifies and cannot sign", by.id)
+	}
+	if ttl < time.Second {
+		return "", fault.New(fault.Invalid, "a token must be good for a second at least")
+	}
+	raw, err := json.Marshal(claims)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, "the claims are not JSON", err)
+	}
+	members, err := object(raw)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, "the claims are not a JSON object", err)
+	}
+	all := jwt.MapClaims{"iat": now.Unix(), "exp": now.Add(ttl).Unix()}
+	if k.opts.Issuer != "" {
+		all["iss"] = k.opts.Issuer
+	}
+	if k.opts.Audience != "" {
+		all["aud"] = k.opts.Audience
+	}
+	for name, value := range members {
+		if _, ours := all[name]; ours {
+			return "", fault.Newf(fault.Invalid, "the claim %q is set by the keyring", name)
+		}
+		all[name] = value
+	}
+	token := jwt.NewWithClaims(by.method, all)
+	if by.id != "" {
+		token.Header["kid"] = by.id
+	}
+	signed, err := token.SignedString(by.private)
+	if err != nil {
+		return "", fmt.Errorf("sign a token: %w", err)
+	}
+	// What is signed here must be accepted here.
+	if _, err := k.verify(signed); err != nil {
+		return "", fault.Wrap(fault.Invalid, "the token would be refused", err)
+	}
+	return signed, nil
+}
