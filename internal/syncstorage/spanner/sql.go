@@ -27,11 +27,14 @@ var (
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 
+	// One seek by the whole key for each name, whatever the planner thinks.
+	seek = `JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE}`
+
 	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
-	partRecords = `SELECT 1, bso_id, sortindex, modified, BYTE_LENGTH(payload), expiry, 0, 0, 0 FROM bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id IN UNNEST(@ids)`
+	partRecords = `SELECT 1, bso_id, sortindex, modified, BYTE_LENGTH(payload), expiry, 0, 0, 0 FROM UNNEST(@ids) AS named ` + seek + ` bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id = named`
 	partBatch   = `SELECT 2, NULL, 0, NULL, 0, expiry, 0, 0, 0 FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
 	partTotals  = `SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
-	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id IN UNNEST(@ids)`
+	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM UNNEST(@ids) AS named ` + seek + ` batch_bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id = named`
 
 	// stamped is syncstorage.NextStamp, of a user who has a row.
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
