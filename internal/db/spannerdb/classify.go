@@ -46,6 +46,9 @@ func classifyStatus(status codes.Code, text string) (fault.Code, string) {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return fault.Unavailable, "the database, or the right to use it, is missing"
 	case codes.NotFound:
+		if strings.Contains(text, lostSession) {
+			return fault.Unavailable, "the database was replaced by another"
+		}
 		return fault.Unavailable, "the database, or a table that this release needs, is missing: run holdfast migrate"
 	case codes.InvalidArgument:
 		// A statement on a table or column that is not there; the others are

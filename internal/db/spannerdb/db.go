@@ -2,12 +2,15 @@ package spannerdb
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/spanner"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"holdfast/internal/fault"
@@ -59,10 +62,11 @@ type Options struct {
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
-	client *spanner.Client
-	opts   Options
-	slots  chan struct{} // one for each transaction that may be under way
-	alone  chan struct{} // the one read-write transaction of an emulator; nil: any number
+	client   atomic.Pointer[spanner.Client]
+	renewing sync.Mutex
+	opts     Options
+	slots    chan struct{} // one for each transaction that may be under way
+	alone    chan struct{} // the one read-write transaction of an emulator; nil: any number
 
 	waits   atomic.Int64
 	waiting atomic.Int64 // nanoseconds
@@ -85,15 +89,42 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if opts.EmulatorHost != "" {
 		db.alone = make(chan struct{}, 1)
 	}
-	client, err := spanner.NewClientWithConfig(ctx, opts.Database, spanner.ClientConfig{
-		DisableRouteToLeader: !opts.RouteToLeader,
-		DisableNativeMetrics: true, // ours are scraped
-	}, opts.client()...)
+	client, err := opts.connect(ctx)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "the Spanner client cannot be made", err)
 	}
-	db.client = client
+	db.client.Store(client)
 	return db, nil
+}
+
+func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
+	return spanner.NewClientWithConfig(ctx, o.Database, spanner.ClientConfig{
+		DisableRouteToLeader: !o.RouteToLeader,
+		DisableNativeMetrics: true, // ours are scraped
+	}, o.client()...)
+}
+
+// lostSession tells a session that is gone from other things that are.
+const lostSession = "Session not found"
+
+// renew makes a new client when err says that the session of the old one is
+// gone: the database was restored under its name, or the emulator has begun
+// anew. The driver itself would keep to that session for a week.
+func (db *DB) renew(old *spanner.Client, err error) {
+	if spanner.ErrCode(err) != codes.NotFound || !strings.Contains(spanner.ErrDesc(err), lostSession) {
+		return
+	}
+	db.renewing.Lock()
+	defer db.renewing.Unlock()
+	if db.client.Load() != old {
+		return // others have been here
+	}
+	fresh, err := db.opts.connect(context.Background()) // it outlives the request
+	if err != nil {
+		return // the next request tries again
+	}
+	db.client.Store(fresh)
+	time.AfterFunc(db.opts.Timeout, old.Close) // others may have it in their hands
 }
 
 // client are the driver's options.
@@ -109,7 +140,7 @@ func (o *Options) client() []option.ClientOption {
 }
 
 // Close ends the client.
-func (db *DB) Close() { db.client.Close() }
+func (db *DB) Close() { db.client.Load().Close() }
 
 // Connections is how many transactions are under way and how many may be; idle
 // is always 0, because none is kept.

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
 )
 
@@ -320,6 +321,58 @@ func TestAway(t *testing.T) {
 	}
 	if _, err := db.Pending(t.Context(), set(t, accounts)); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("pending: %v", err)
+	}
+}
+
+// TestLostSession: the emulator begins anew, as a database does that is restored
+// under its name. Who meets it first is refused, in all ways of asking; the next
+// is served.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	emulator := testdb.OwnSpanner(t)
+	opts := spannerdb.Options{EmulatorHost: emulator.Host(), Database: spannertest.NewName()}
+	db := open(t, opts)
+	anew := func() {
+		t.Helper()
+		if _, err := open(t, opts).Migrate(t.Context(), set(t, accounts)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	anew()
+	for name, ask := range map[string]func() error{
+		"read":  func() error { return db.Each(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }) },
+		"write": func() error { return change(t.Context(), db, "a", 1) },
+		"stream": func() error {
+			rows, err := db.Stream(t.Context(), readAll, nil)
+			if err == nil {
+				rows.Close()
+			}
+			return err
+		},
+	} {
+		if err := ask(); err != nil {
+			t.Fatalf("%s, before: %v", name, err)
+		}
+		if err := emulator.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := emulator.Start(); err != nil {
+			t.Fatal(err)
+		}
+		anew()
+		// Several at once find one lost session.
+		var asking sync.WaitGroup
+		for range 5 {
+			asking.Go(func() {
+				if err := ask(); err != nil && !fault.Is(err, fault.Unavailable) {
+					t.Errorf("%s, of several: %v", name, err)
+				}
+			})
+		}
+		asking.Wait()
+		if err := ask(); err != nil {
+			t.Errorf("%s, afterwards: %v", name, err)
+		}
 	}
 }
 

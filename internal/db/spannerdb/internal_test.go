@@ -24,6 +24,7 @@ func TestClassifyStatus(t *testing.T) {
 		{codes.PermissionDenied, "", fault.Unavailable},
 		{codes.Unauthenticated, "", fault.Unavailable},
 		{codes.NotFound, "Database not found", fault.Unavailable},
+		{codes.NotFound, "Session not found: projects/p", fault.Unavailable},
 		{codes.InvalidArgument, "Table not found: bsos", fault.Unavailable},
 		{codes.InvalidArgument, "Syntax error", fault.Internal},
 		{codes.FailedPrecondition, "too many mutations", fault.Internal},

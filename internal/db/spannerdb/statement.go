@@ -38,7 +38,10 @@ func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.
 	defer leave(db.slots)
 	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
 	defer cancel()
-	return db.client.Single().Query(ctx, s.with(p)).Do(fn)
+	client := db.client.Load()
+	err := client.Single().Query(ctx, s.with(p)).Do(fn)
+	db.renew(client, err)
+	return err
 }
 
 // Tx is a write under way.
@@ -72,7 +75,8 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
 	defer cancel()
 	var predicted int
-	answer, err := db.client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	client := db.client.Load()
+	answer, err := client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
 		t := &Tx{db: db, name: name, ctx: ctx, tx: tx}
 		if err := fn(t); err != nil {
 			return err
@@ -83,6 +87,7 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 		TransactionTag: name,
 		CommitOptions:  spanner.CommitOptions{ReturnCommitStats: db.opts.Mutations != nil},
 	})
+	db.renew(client, err)
 	if err == nil && db.opts.Mutations != nil {
 		db.opts.Mutations(name, predicted, int(answer.CommitStats.GetMutationCount()))
 	}

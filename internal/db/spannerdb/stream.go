@@ -45,11 +45,13 @@ func (db *DB) stream(ctx context.Context, s Statement, p Params) (*Rows, error) 
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &Rows{db: db, ctx: ctx, cancel: cancel, tx: db.client.Single(), patience: time.AfterFunc(db.opts.Timeout, cancel)}
+	client := db.client.Load()
+	r := &Rows{db: db, ctx: ctx, cancel: cancel, tx: client.Single(), patience: time.AfterFunc(db.opts.Timeout, cancel)}
 	r.rows = r.tx.Query(ctx, s.with(p))
 	var err error
 	if r.first, err = r.next(); err != nil {
 		r.Close()
+		db.renew(client, err)
 		return nil, err
 	}
 	r.ahead = true
@@ -101,7 +103,7 @@ func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error 
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.db.opts.Timeout)
 	defer cancel()
-	return r.db.client.Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
+	return r.db.client.Load().Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
 }
 
 // Close gives up what has not been read; a second call does nothing.
