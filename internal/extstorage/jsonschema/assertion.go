@@ -1,0 +1,246 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// assertion is what this package checks itself when a subschema is held against
+// a value, before the library goes on: whether steps are left, and the keywords
+// by which alternatives are told apart.
+//
+// The library would check those too, but it also descends into the members of
+// an alternative that does not apply, so that a tree of nodes of k kinds costs
+// k^depth; and an `enum` of 16,000 numbers is compared one by one, as
+// fractions, for every item of an array. Here both end at once.
+type assertion struct {
+	node     *node
+	types    []string            // any of these, or nil for any at all
+	values   map[string]struct{} // identities of `enum`, or nil
+	constant *string             // identity of `const`, or nil
+	required []string
+	tags     []tag // of members
+	weight   int   // of the subschema's own keywords
+}
+
+// tag is a member whose subschema is an `enum` or a `const`: in a union it
+// tells which alternative is meant.
+type tag struct {
+	member string
+	assert *assertion
+}
+
+// asserts makes the assertion of every subschema that has keywords.
+func (d *document) asserts() map[*node]*assertion {
+	all := map[*node]*assertion{}
+	for _, n := range d.nodes {
+		if len(n.keywords) > 0 {
+			all[n] = newAssertion(n)
+		}
+	}
+	for _, a := range all {
+		properties := a.node.object("properties")
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			if member := all[d.child(a.node, "properties", name)]; member != nil && (member.values != nil || member.constant != nil) {
+				a.tags = append(a.tags, tag{name, member})
+			}
+		}
+		a.weight += len(a.tags)
+	}
+	return all
+}
+
+func newAssertion(n *node) *assertion {
+	a := &assertion{node: n, required: n.strings("required"), types: n.strings("type")}
+	if single := n.text("type"); single != "" {
+		a.types = []string{single}
+	}
+	if values, ok := n.keywords["enum"].([]any); ok {
+		a.values = make(map[string]struct{}, len(values))
+		for _, v := range values {
+			a.values[identity(v)] = struct{}{}
+		}
+	}
+	if value, ok := n.keywords["const"]; ok {
+		constant := identity(value)
+		a.constant = &constant
+	}
+	a.weight = 1 + len(n.same) + len(a.required)
+	for _, keyword := range []string{"dependentRequired", "dependencies", "patternProperties"} {
+		for _, names := range n.object(keyword) {
+			array, _ := names.([]any)
+			a.weight += 1 + len(array)
+		}
+	}
+	return a
+}
+
+// perStep is how many instructions of a regular expression, each on one
+// character, take as long as a step.
+const perStep = 32
+
+// cost is how many steps it is to hold the subschema against v, without what is
+// in v and without the subschemas that it refers to. The divisors are measured.
+func (a *assertion) cost(v any) int {
+	steps := a.weight
+	switch v := v.(type) {
+	case map[string]any:
+		steps += len(v)
+		if a.node.names > 0 {
+			for name := range v {
+				steps += a.node.names * (1 + len(name)) / perStep
+			}
+		}
+	case []any:
+		steps += len(v)
+	case string:
+		steps += len(v)/256 + a.node.pattern*len(v)/perStep
+	case json.Number:
+		steps += len(v)/16 + exponent(v)/64
+	}
+	if a.values != nil || a.constant != nil || a.node.keywords["uniqueItems"] == true {
+		steps += size(v)
+	}
+	return steps
+}
+
+// size is how many values v is.
+func size(v any) int {
+	sum := 1
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			sum += size(member)
+		}
+	case []any:
+		for _, item := range v {
+			sum += size(item)
+		}
+	}
+	return sum
+}
+
+// refusal is why an assertion does not hold: at the value, or at a member of
+// it. Mismatched says that the subschema was probably not meant for the value.
+type refusal struct {
+	member     []string // one or none
+	reason     string
+	mismatched bool
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+// errNoSteps ends a validation, fast: every further subschema is refused.
+var errNoSteps = errors.New("no steps are left")
+
+// check holds a against v. The error is a *refusal.
+func (a *assertion) check(v any) error {
+	if a.types != nil && !slices.ContainsFunc(a.types, func(name string) bool { return is(v, name) }) {
+		return &refusal{reason: "must be " + strings.Join(a.types, " or "), mismatched: true}
+	}
+	if reason := a.differs(v); reason != "" {
+		return &refusal{reason: reason, mismatched: true}
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	for _, t := range a.tags {
+		if value, ok := object[t.member]; ok {
+			if reason := t.assert.differs(value); reason != "" {
+				return &refusal{member: []string{t.member}, reason: reason, mismatched: true}
+			}
+		}
+	}
+	for _, name := range a.required {
+		if _, ok := object[name]; !ok {
+			return &refusal{member: []string{name}, reason: "is required"}
+		}
+	}
+	return nil
+}
+
+// differs tells why v is not a value of `enum` or `const`, or "".
+func (a *assertion) differs(v any) string {
+	if a.values == nil && a.constant == nil {
+		return ""
+	}
+	id := identity(v)
+	if a.constant != nil && *a.constant != id {
+		return "must be the value of const"
+	}
+	if a.values != nil {
+		if _, ok := a.values[id]; !ok {
+			return "must be one of the values of enum"
+		}
+	}
+	return ""
+}
+
+// is tells whether v is of a type. 1.0 is an integer.
+func is(v any, name string) bool {
+	switch v := v.(type) {
+	case nil:
+		return name == "null"
+	case bool:
+		return name == "boolean"
+	case string:
+		return name == "string"
+	case []any:
+		return name == "array"
+	case map[string]any:
+		return name == "object"
+	case json.Number:
+		return name == "number" || name == "integer" && (plain(v) || fraction(v).IsInt())
+	}
+	return false
+}
+
+// plain tells whether n is written as an integer.
+func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
+
+// identity is a text that two values share when they are equal: members in
+// order, numbers by their value, lengths so that nothing runs together.
+func identity(v any) string {
+	var b strings.Builder
+	identify(&b, v)
+	return b.String()
+}
+
+func identify(b *strings.Builder, v any) {
+	write := func(kind, text string) {
+		b.WriteString(kind)
+		b.WriteString(strconv.Itoa(len(text)))
+		b.WriteByte(':')
+		b.WriteString(text)
+	}
+	switch v := v.(type) {
+	case nil:
+		b.WriteByte('0')
+	case bool:
+		b.WriteString(strconv.FormatBool(v))
+	case string:
+		write("s", v)
+	case json.Number:
+		if plain(v) && v != "-0" {
+			write("n", string(v))
+		} else {
+			write("n", fraction(v).RatString())
+		}
+	case []any:
+		write("[", strconv.Itoa(len(v)))
+		for _, item := range v {
+			identify(b, item)
+		}
+	case map[string]any:
+		write("{", strconv.Itoa(len(v)))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			write("k", name)
+			identify(b, v[name])
+		}
+	}
+}

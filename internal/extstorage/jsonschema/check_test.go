@@ -1,0 +1,155 @@
+package jsonschema_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/fault"
+)
+
+// refused asserts an *Error at a place, with a reason that holds some words.
+func refused(t *testing.T, err error, pointer, words string) {
+	t.Helper()
+	e, ok := errors.AsType[*jsonschema.Error](err)
+	if !ok {
+		t.Fatalf("%v is no *Error; want one at %q", err, pointer)
+	}
+	if e.Pointer != pointer || !strings.Contains(e.Reason, words) {
+		t.Errorf("refused at %q: %s\nwant at %q: …%s…", e.Pointer, e.Reason, pointer, words)
+	}
+	if !fault.Is(err, fault.Invalid) {
+		t.Errorf("coded %v", fault.CodeOf(err))
+	}
+}
+
+// doubled is a schema of n levels in which each offers the next one twice,
+// through what format makes of the pair.
+func doubled(n int, format string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/s0","$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"s%d":`, i)
+		fmt.Fprintf(&b, format, fmt.Sprintf(`{"$ref":"#/$defs/s%d"}`, i+1))
+		b.WriteByte(',')
+	}
+	fmt.Fprintf(&b, `"s%d":{"type":"integer"}}}`, n)
+	return b.String()
+}
+
+// nested is a schema with n levels of members within each other.
+func nested(n int) string {
+	return strings.Repeat(`{"properties":{"a":`, n) + `true` + strings.Repeat(`}}`, n)
+}
+
+func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, document, pointer, words string }{
+		{"nothing", ``, "", "not JSON"},
+		{"half a text", `{"type":`, "/type", "not JSON"},
+		{"a comma too many", `{"enum":[1,]}`, "/enum/1", "not JSON"},
+		{"two texts", `{} {}`, "", "followed"},
+		{"no UTF-8", "{\"title\":\"\xff\"}", "", "UTF-8"},
+		{"a string", `"x"`, "", "must be a schema"},
+		{"a member twice", `{"properties":{"a":{},"a":{}}}`, "/properties/a", "twice"},
+		{"a member twice, escaped", `{"type":"null","\u0074ype":"null"}`, "/type", "twice"},
+		{"too long", `{"title":"` + strings.Repeat("x", jsonschema.MaxBytes) + `"}`, "", "longer than 65536"},
+		{"too deep", strings.Repeat(`{"not":`, 32) + `{}` + strings.Repeat(`}`, 32), strings.Repeat("/not", 32), "too deeply"},
+		{"too many subschemas", `{"allOf":[` + strings.Repeat(`true,`, jsonschema.MaxSubschemas) + `true]}`, "/allOf/1999", "one subschema too many"},
+		{"a number bomb", `{"maximum":1e2000000000}`, "/maximum", "too many digits"},
+		{"a long number", `{"const":` + strings.Repeat("1", 2000) + `}`, "/const", "too many digits"},
+
+		{"draft-07", `{"$schema":"http://json-schema.org/draft-07/schema#"}`, "/$schema", "2020-12"},
+		{"2019-09", `{"$schema":"https://json-schema.org/draft/2019-09/schema"}`, "/$schema", "2020-12"},
+		{"a dialect of one's own", `{"$schema":"https://example.org/mine"}`, "/$schema", "2020-12"},
+		{"a dialect that is no text", `{"$schema":7}`, "/$schema", "2020-12"},
+		{"draft-07 inside", `{"$defs":{"a/b":{"$id":"x","$schema":"http://json-schema.org/draft-07/schema"}}}`, "/$defs/a~1b/$schema", "2020-12"},
+		{"recursive reference", `{"items":{"$recursiveRef":"#"}}`, "/items/$recursiveRef", "2019-09"},
+
+		{"an unknown type", `{"properties":{"a":{"type":"text"}}}`, "/properties/a/type", ""},
+		{"properties as an array", `{"properties":[]}`, "/properties", "must be object"},
+		{"items of draft-07", `{"items":[{}]}`, "/items", "must be boolean or object"},
+		{"enum as a text", `{"$defs":{"x":{"enum":"a"}}}`, "/$defs/x/enum", "must be array"},
+		{"required as a boolean", `{"required":true}`, "/required", "must be array"},
+		{"a negative count", `{"minLength":-1}`, "/minLength", ""},
+		{"half a count", `{"minLength":1.5}`, "/minLength", "must be integer"},
+		{"a count that does not fit", `{"maxItems":18446744073709551616}`, "/maxItems", "at most 2147483647"},
+		{"multiple of nothing", `{"multipleOf":0}`, "/multipleOf", ""},
+
+		{"a file", `{"$ref":"file:///etc/passwd"}`, "/$ref", "nothing is fetched"},
+		{"a relative file", `{"items":{"$ref":"other.json"}}`, "/items/$ref", "nothing is fetched"},
+		{"the network", `{"$ref":"https://example.org/s.json#/a"}`, "/$ref", "nothing is fetched"},
+		{"the metaschema", `{"$ref":"https://json-schema.org/draft/2020-12/schema"}`, "/$ref", "nothing is fetched"},
+		{"the network, from an id", `{"$id":"https://example.org/a","$ref":"b"}`, "/$ref", "nothing is fetched"},
+		{"the network, dynamically", `{"$dynamicRef":"https://example.org/s.json#a"}`, "/$dynamicRef", "nothing is fetched"},
+		{"no such definition", `{"$ref":"#/$defs/none"}`, "/$ref", "no schema stands"},
+		{"no such anchor", `{"$ref":"#none"}`, "/$ref", "no schema stands"},
+		{"into an enum", `{"enum":[{}],"$ref":"#/enum/0"}`, "/$ref", "no schema stands"},
+		{"no URL", `{"$ref":"http://[::1"}`, "/$ref", "can be resolved"},
+		{"relative to a URN", `{"$id":"urn:a:b","$ref":"c"}`, "/$ref", "can be resolved"},
+		{"one id twice", `{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`, "/$defs/b/$id", "names two"},
+		{"the document's own name", `{"$id":"urn:x:y","$defs":{"a":{"$id":"holdfast://schema/document"}}}`, "/$defs/a/$id", "names two"},
+		{"one anchor twice", `{"$defs":{"a":{"$anchor":"x"},"b":{"$dynamicAnchor":"x"}}}`, "/$defs/b/$dynamicAnchor", "names two"},
+
+		{"lookahead", `{"properties":{"a":{"pattern":"^(?=x)"}}}`, "/properties/a/pattern", "RE2"},
+		{"a back reference", `{"pattern":"(a)\\1"}`, "/pattern", "RE2"},
+		{"a bad name", `{"patternProperties":{"(":{}}}`, "/patternProperties/(", "RE2"},
+		{"a long pattern", `{"pattern":"` + strings.Repeat(`x{1000}`, 20) + `"}`, "/pattern", "too long"},
+		{"long patterns", `{"allOf":[` + strings.Repeat(`{"pattern":"x{900}"},`, 20) + `true]}`, "/allOf/5/pattern", "too long"},
+
+		{"itself", `{"$ref":"#"}`, "", "itself"},
+		{"itself, around", `{"$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"not":{"$ref":"#/$defs/a"}}}}`, "/$defs/a", "itself"},
+		{"itself, dynamically", `{"$dynamicAnchor":"a","anyOf":[{"$dynamicRef":"#a"}]}`, "", "itself"},
+		{"doubled references", doubled(16, `{"anyOf":[%[1]s,%[1]s]}`), "", "more than 1000 subschemas"},
+		{"doubled references, under allOf", doubled(24, `{"allOf":[%[1]s,%[1]s]}`), "", "more than 1000 subschemas"},
+		{"doubled references, under if", doubled(24, `{"if":%[1]s,"then":%[1]s}`), "", "more than 1000 subschemas"},
+		{"doubled references, with members between", doubled(24, `{"anyOf":[{"properties":{"a":%[1]s}},{"properties":{"a":%[1]s}}]}`), "", "more than 50000 subschemas"},
+		{"doubled references, of items", doubled(24, `{"prefixItems":[%[1]s],"contains":%[1]s}`), "", "more than 50000 subschemas"},
+		{"500 levels", nested(500), strings.Repeat("/properties/a", 16), "too deeply"},
+		{"2,000 levels", nested(2000), strings.Repeat("/properties/a", 16), "too deeply"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			refused(t, jsonschema.Check([]byte(c.document)), c.pointer, c.words)
+			if _, err := jsonschema.Compile([]byte(c.document)); err == nil {
+				t.Error("Compile lets it pass")
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestCheckAccepts(t *testing.T) {
+	t.Parallel()
+	for _, document := range []string{
+		`true`, `false`, `{}`, ` {"$schema":"https://json-schema.org/draft/2020-12/schema"} `,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema#"}`,
+		`{"$id":"https://example.org/a","$ref":"#/$defs/x","$defs":{"x":{"$id":"b","$anchor":"here"},"y":{"$ref":"b#here"}}}`,
+		`{"$id":"urn:uuid:0190163d-8694-739b-aea5-966c26f8ad91","items":{"$ref":"#"}}`,
+		`{"properties":{"a~/ %":{"type":"null"}},"$ref":"#/properties/a~0~1%20%25"}`,
+		`{"items":{"$ref":"#"},"additionalProperties":{"$ref":"#"}}`,
+		`{"default":{"$ref":"https://example.org"},"const":{"$schema":"x"},"examples":[{"pattern":"("}],"x-of-mine":{"$id":7}}`,
+		`{"properties":{"$ref":{"type":"string"},"pattern":{"const":"("}}}`,
+		`{"format":"no such","contentEncoding":"base64","contentSchema":{"type":"null"}}`,
+		`{"definitions":{"x":true},"dependencies":{"a":["b"],"c":{"$ref":"#/definitions/x"}}}`,
+		doubled(7, `{"anyOf":[%[1]s,%[1]s]}`),
+		nested(15),
+		`{"maxLength":2147483647,"minimum":-1e300,"multipleOf":0.01}`,
+		`{"pattern":"^\\p{L}{1,500}$"}`,
+	} {
+		if err := jsonschema.Check([]byte(document)); err != nil {
+			e := err.(*jsonschema.Error) //nolint:forcetypeassert // Check returns no other
+			t.Errorf("%s\nrefused at %q: %v", document, e.Pointer, err)
+			continue
+		}
+		if _, err := jsonschema.Compile([]byte(document)); err != nil {
+			t.Errorf("%s\ndoes not compile: %v", document, err)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package jsonschema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// form is what a keyword's value is made of.
+type form uint8
+
+const (
+	one  form = iota // a schema
+	list             // an array of schemas
+	dict             // an object of schemas
+)
+
+// reach is what a subschema is held against.
+type reach uint8
+
+const (
+	nothing reach = iota // it is there to be referred to, or is an annotation
+	same                 // the value that its parent is held against
+	inside               // what is in that value
+)
+
+// places are the keywords under which schemas stand, in the order in which the
+// document is walked. Those of older drafts are among them as far as the
+// library reads them in this one.
+var places = []struct {
+	keyword string
+	form    form
+	reach   reach
+}{
+	{"$defs", dict, nothing},
+	{"definitions", dict, nothing},
+	{"contentSchema", one, nothing},
+	{"additionalItems", one, nothing},
+	{"allOf", list, same},
+	{"anyOf", list, same},
+	{"oneOf", list, same},
+	{"not", one, same},
+	{"if", one, same},
+	{"then", one, same},
+	{"else", one, same},
+	{"dependentSchemas", dict, same},
+	{"dependencies", dict, same},
+	{"properties", dict, inside},
+	{"patternProperties", dict, inside},
+	{"additionalProperties", one, inside},
+	{"propertyNames", one, inside},
+	{"unevaluatedProperties", one, inside},
+	{"prefixItems", list, inside},
+	{"items", one, inside},
+	{"contains", one, inside},
+	{"unevaluatedItems", one, inside},
+}
+
+// document is a schema document whose subschemas and references are known.
+type document struct {
+	text      []byte
+	nodes     []*node // the root first
+	byPointer map[string]*node
+	resources map[string]*resource // by absolute URL
+	dynamic   map[string][]*node   // by the name of their $dynamicAnchor
+	patterns  int                  // instructions of all regular expressions
+}
+
+// node is one subschema: a boolean, or an object of keywords.
+type node struct {
+	at       pointer
+	flat     bool           // the value of a boolean schema
+	keywords map[string]any // nil for a boolean schema
+	resource *resource
+
+	same, inside []*node // subschemas by what they are held against
+	ref          *node   // the target of $ref
+	dynamic      []*node // one of these is the target of $dynamicRef
+
+	pattern int // instructions of `pattern`
+	names   int // instructions of `patternProperties`
+
+	inPlace, writtenOut int // see fanout.go; 0 until counted
+}
+
+// resource is what an $id names, or the document as a whole.
+type resource struct {
+	url     string
+	node    *node
+	anchors map[string]*node
+}
+
+// walk adds the schema at at, and all below it, to d. It follows neither
+// references nor unknown keywords.
+func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
+	if len(d.nodes) == MaxSubschemas {
+		return nil, at.refuse("is one subschema too many: there may be " + strconv.Itoa(MaxSubschemas))
+	}
+	n := &node{at: at, resource: in}
+	switch schema := schema.(type) {
+	case bool:
+		n.flat = schema
+	case map[string]any:
+		n.keywords = schema
+	default:
+		return nil, at.refuse("must be a schema: an object or a boolean")
+	}
+	d.nodes = append(d.nodes, n)
+	d.byPointer[at.String()] = n
+	if err := d.name(n); err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		value, ok := n.keywords[p.keyword]
+		if !ok {
+			continue
+		}
+		children, err := d.children(value, p.form, at.add(p.keyword), n.resource)
+		if err != nil {
+			return nil, err
+		}
+		switch p.reach {
+		case same:
+			n.same = append(n.same, children...)
+		case inside:
+			n.inside = append(n.inside, children...)
+		}
+	}
+	return n, nil
+}
+
+// children walks the schemas of one keyword, those of an object by name. What
+// is not as the keyword wants it is left to the metaschema, which has seen the
+// document before, or is an array of names in `dependencies`.
+func (d *document) children(value any, f form, at pointer, in *resource) (nodes []*node, err error) {
+	add := func(schema any, at pointer) {
+		if err != nil {
+			return
+		}
+		var n *node
+		n, err = d.walk(schema, at, in)
+		nodes = append(nodes, n)
+	}
+	switch value := value.(type) {
+	case []any:
+		for i, schema := range value {
+			if f == list {
+				add(schema, at.add(strconv.Itoa(i)))
+			}
+		}
+	case map[string]any:
+		if f == one {
+			add(value, at)
+			break
+		}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if _, names := value[name].([]any); !names {
+				add(value[name], at.add(name))
+			}
+		}
+	case bool:
+		if f == one {
+			add(value, at)
+		}
+	}
+	return nodes, err
+}
+
+// child is the subschema under a keyword of n, or nil.
+func (d *document) child(n *node, tokens ...string) *node {
+	return d.byPointer[n.at.add(tokens...).String()]
+}
+
+// text of a keyword, or "".
+func (n *node) text(keyword string) string {
+	s, _ := n.keywords[keyword].(string)
+	return s
+}
+
+// object under a keyword, or nil.
+func (n *node) object(keyword string) map[string]any {
+	m, _ := n.keywords[keyword].(map[string]any)
+	return m
+}
+
+// strings in the array under a keyword.
+func (n *node) strings(keyword string) (all []string) {
+	array, _ := n.keywords[keyword].([]any)
+	for _, v := range array {
+		if s, ok := v.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// isDialect tells whether a $schema is that of Draft 2020-12.
+func isDialect(schema string) bool {
+	_, rest, _ := strings.Cut(schema, "://")
+	return strings.TrimSuffix(rest, "#") == "json-schema.org/draft/2020-12/schema" &&
+		(strings.HasPrefix(schema, "https:") || strings.HasPrefix(schema, "http:"))
+}

@@ -1,0 +1,131 @@
+package jsonschema
+
+import (
+	"net/url"
+	"strings"
+)
+
+// baseURL is what a document without an $id is called. Nothing is ever fetched
+// from there, or from anywhere.
+const baseURL = "holdfast://schema/document"
+
+// name enters what n calls itself: $id, $anchor, $dynamicAnchor.
+func (d *document) name(n *node) error {
+	if _, ok := n.keywords["$schema"]; ok && !isDialect(n.text("$schema")) {
+		return n.at.add("$schema").refuse("must be Draft 2020-12 (https://json-schema.org/draft/2020-12/schema) or absent")
+	}
+	for _, old := range []string{"$recursiveRef", "$recursiveAnchor"} {
+		if _, ok := n.keywords[old]; ok {
+			return n.at.add(old).refuse("is of Draft 2019-09; Draft 2020-12 has $dynamicRef and $dynamicAnchor")
+		}
+	}
+	base := baseURL
+	if n.resource != nil {
+		base = n.resource.url
+	}
+	id := n.text("$id")
+	id, _, _ = strings.Cut(id, "#") // the metaschema lets an empty fragment pass
+	if id != "" || n.resource == nil {
+		address, _, err := join(base, id)
+		if err != nil {
+			return n.at.add("$id").refuse("is not a URL reference that can be resolved here")
+		}
+		if d.resources[address] != nil || address == baseURL && len(n.at) > 0 {
+			return n.at.add("$id").refuse("names two schemas")
+		}
+		n.resource = &resource{url: address, node: n, anchors: map[string]*node{}}
+		d.resources[address] = n.resource
+	}
+	for _, keyword := range []string{"$anchor", "$dynamicAnchor"} {
+		anchor := n.text(keyword)
+		if anchor == "" {
+			continue
+		}
+		if other := n.resource.anchors[anchor]; other != nil && other != n {
+			return n.at.add(keyword).refuse("names two schemas")
+		}
+		n.resource.anchors[anchor] = n
+		if keyword == "$dynamicAnchor" {
+			d.dynamic[anchor] = append(d.dynamic[anchor], n)
+		}
+	}
+	return nil
+}
+
+// resolve follows the references of every subschema. All have to be in the
+// document, and at a place where a schema stands.
+func (d *document) resolve() error {
+	for _, n := range d.nodes {
+		for _, keyword := range []string{"$ref", "$dynamicRef"} {
+			if _, ok := n.keywords[keyword]; !ok {
+				continue
+			}
+			target, reason := d.target(n.resource, n.text(keyword))
+			if target == nil {
+				return n.at.add(keyword).refuse(reason)
+			}
+			if keyword == "$ref" {
+				n.ref = target
+				continue
+			}
+			n.dynamic = []*node{target}
+			_, fragment, _ := strings.Cut(n.text(keyword), "#")
+			if anchor := target.text("$dynamicAnchor"); anchor != "" && anchor == fragment {
+				n.dynamic = d.dynamic[anchor] // which of them depends on the way that led here
+			}
+		}
+	}
+	return nil
+}
+
+// target is the subschema that a reference from a resource names, or nil and
+// why there is none.
+func (d *document) target(from *resource, ref string) (*node, string) {
+	address, fragment, err := join(from.url, ref)
+	if err != nil {
+		return nil, "is not a URL reference that can be resolved here"
+	}
+	r := d.resources[address]
+	if address == baseURL {
+		r = d.nodes[0].resource
+	}
+	var n *node
+	switch {
+	case r == nil:
+		return nil, "refers to something outside of the document; nothing is fetched"
+	case fragment == "":
+		n = r.node
+	case strings.HasPrefix(fragment, "/"):
+		n = d.byPointer[r.node.at.String()+fragment]
+	default:
+		n = r.anchors[fragment]
+	}
+	if n == nil {
+		return nil, "refers to a place of the document where no schema stands"
+	}
+	return n, ""
+}
+
+// join resolves a reference, and gives its address and its decoded fragment.
+func join(base, ref string) (address, fragment string, err error) {
+	ref, fragment, _ = strings.Cut(ref, "#")
+	if fragment, err = url.PathUnescape(fragment); err != nil {
+		return "", "", err
+	}
+	if ref == "" {
+		return base, fragment, nil
+	}
+	b, err := url.Parse(base)
+	if err != nil {
+		return "", "", err
+	}
+	r, err := url.Parse(ref)
+	if err != nil {
+		return "", "", err
+	}
+	if !r.IsAbs() && b.Opaque != "" {
+		// A URN has no folder that a relative reference could start from.
+		return "", "", url.InvalidHostError(ref)
+	}
+	return b.ResolveReference(r).String(), fragment, nil
+}

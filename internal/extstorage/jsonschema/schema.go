@@ -1,0 +1,179 @@
+package jsonschema
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+
+	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"holdfast/internal/fault"
+)
+
+// maxExplain is the steps that may be spent on saying where an invalid value is
+// wrong: the library keeps every failure of every alternative in memory.
+const maxExplain = MaxSteps / 20
+
+// Schema is a compiled schema document, for any number of goroutines.
+type Schema struct {
+	document *document
+	asserts  map[*node]*assertion
+	keywords any            // the document as the library gets it
+	idle     chan *instance // to be used again
+}
+
+// instance is a schema that the library compiled, for one validation at a time:
+// what the library calls back has no other way to know which one it serves.
+type instance struct {
+	steps    int              // left
+	opposite *santhosh.Schema // refuses what the document lets pass
+	whole    *santhosh.Schema // the document, with reasons
+}
+
+// Compile makes a Schema of a document that Check lets pass; otherwise it
+// returns the error of Check.
+func Compile(text []byte) (*Schema, error) {
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{document: d, asserts: d.asserts(), idle: make(chan *instance, runtime.GOMAXPROCS(0))}
+	s.keywords = s.forLibrary(d.nodes[0])
+	first, err := s.instance()
+	if err != nil {
+		return nil, err
+	}
+	s.give(first)
+	return s, nil
+}
+
+// Validate holds a JSON text against the schema: nil, or an *Error with the
+// pointer into the value, always the same one for the same value.
+func (s *Schema) Validate(value []byte) error {
+	v, err := decode(value)
+	if err != nil {
+		return err
+	}
+	i, err := s.take()
+	if err != nil {
+		return err
+	}
+	defer s.give(i)
+	i.steps = MaxSteps
+	err = i.opposite.Validate(v)
+	switch {
+	case i.steps < 0:
+		return &Error{Reason: "takes too many steps to be checked by the schema"}
+	case err != nil:
+		return nil // the opposite fails
+	}
+	i.steps = maxExplain
+	err = i.whole.Validate(v)
+	if err == nil || i.steps < 0 {
+		return &Error{Reason: "does not match the schema"}
+	}
+	return explain(err)
+}
+
+// take gives an instance that nobody uses. Validation does not wait for
+// anything, so there are hardly ever more than there are processors.
+func (s *Schema) take() (*instance, error) {
+	select {
+	case i := <-s.idle:
+		return i, nil
+	default:
+		return s.instance()
+	}
+}
+
+func (s *Schema) give(i *instance) {
+	select {
+	case s.idle <- i:
+	default:
+	}
+}
+
+// instance compiles the document. The library asks for a format in every
+// subschema, ahead of all that is below it: there the steps are counted.
+//
+// Its verdict is asked for by the opposite, {"not": document}: under a `not` it
+// stops at the first failure and does not write reasons.
+func (s *Schema) instance() (*instance, error) {
+	i := &instance{}
+	c := santhosh.NewCompiler()
+	c.DefaultDraft(santhosh.Draft2020)
+	c.UseLoader(refusing{})
+	c.AssertFormat()
+	for n, a := range s.asserts {
+		c.RegisterFormat(&santhosh.Format{Name: formatOf(n), Validate: func(v any) error {
+			if i.steps -= a.cost(v); i.steps < 0 {
+				return errNoSteps
+			}
+			return a.check(v)
+		}})
+	}
+	const opposite = "holdfast://schema/opposite"
+	err := errors.Join(
+		c.AddResource(baseURL, s.keywords),
+		c.AddResource(opposite, map[string]any{"not": map[string]any{"$ref": baseURL}}),
+	)
+	if err == nil {
+		i.whole, err = c.Compile(baseURL)
+	}
+	if err == nil {
+		i.opposite, err = c.Compile(opposite)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "the schema cannot be compiled", err)
+	}
+	return i, nil
+}
+
+// formatOf is the name of the format that stands for a subschema's assertion.
+func formatOf(n *node) string { return "holdfast " + n.at.String() }
+
+// forLibrary is the schema of n as the library gets it: what assertions check
+// is taken out, and they are put in as formats. The schema's own `format` is an
+// annotation.
+func (s *Schema) forLibrary(n *node) any {
+	if len(n.keywords) == 0 {
+		return n.keywords == nil && n.flat || n.keywords != nil
+	}
+	keywords := make(map[string]any, len(n.keywords)+1)
+	for keyword, value := range n.keywords {
+		keywords[keyword] = value
+	}
+	for _, keyword := range []string{"type", "enum", "const", "required"} {
+		delete(keywords, keyword)
+	}
+	keywords["format"] = formatOf(n)
+	for _, p := range places {
+		switch value := keywords[p.keyword].(type) {
+		case []any:
+			schemas := make([]any, len(value))
+			for i := range value {
+				schemas[i] = s.below(n, value[i], p.keyword, strconv.Itoa(i))
+			}
+			keywords[p.keyword] = schemas
+		case map[string]any:
+			if p.form == one {
+				keywords[p.keyword] = s.below(n, value, p.keyword)
+				break
+			}
+			schemas := make(map[string]any, len(value))
+			for name := range value {
+				schemas[name] = s.below(n, value[name], p.keyword, name)
+			}
+			keywords[p.keyword] = schemas
+		}
+	}
+	return keywords
+}
+
+// below is a schema under a keyword of n, or what else stands there.
+func (s *Schema) below(n *node, value any, tokens ...string) any {
+	if child := s.document.child(n, tokens...); child != nil {
+		return s.forLibrary(child)
+	}
+	return value
+}

@@ -1,0 +1,187 @@
+package jsonschema_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/extstorage/jsonschema"
+)
+
+func compile(t testing.TB, document string) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.Compile([]byte(document))
+	if err != nil {
+		t.Fatalf("%s: %v", document, err)
+	}
+	return s
+}
+
+// validity is every keyword with a value that it lets pass and, unless pointer
+// is "-", one that it does not, with the place and the reason.
+var validity = []struct{ schema, good, bad, pointer, reason string }{
+	{`true`, `[]`, ``, "-", ""},
+	{`{}`, `[]`, ``, "-", ""},
+	{`{"not":false}`, `1`, ``, "-", ""},
+	{`{"properties":{"a":false}}`, `{"b":1}`, `{"a":1}`, "/a", "is not allowed"},
+	{`{"type":"string"}`, `""`, `1`, "", "must be string"},
+	{`{"type":["null","array"]}`, `[]`, `{}`, "", "must be null or array"},
+	{`{"type":"integer"}`, `1.0`, `1.5`, "", "must be integer"},
+	{`{"type":"integer"}`, `10e-1`, `1e-1`, "", "must be integer"},
+	{`{"type":"number"}`, `1`, `"1"`, "", "must be number"},
+	{`{"type":"boolean"}`, `false`, `null`, "", "must be boolean"},
+	{`{"const":{"a":[1,null,true]}}`, `{"a":[1.0,null,true]}`, `{"a":[1,null]}`, "", "must be the value of const"},
+	{`{"enum":["a",1,{"x":{"y":2},"z":[]}]}`, `{"z":[],"x":{"y":2e0}}`, `{"z":[],"x":{"y":3}}`, "", "must be one of the values of enum"},
+	{`{"enum":[0]}`, `-0`, `false`, "", "must be one of the values of enum"},
+	{`{"required":["a","b"]}`, `{"a":1,"b":1}`, `{"a":1}`, "/b", "is required"},
+	{`{"required":["a"]}`, `[]`, `{}`, "/a", "is required"},
+	{`{"additionalProperties":false,"properties":{"a":true}}`, `{"a":1}`, `{"z":1,"c":1}`, "/c", "is not allowed by additionalProperties"},
+	{`{"additionalProperties":{"type":"null"}}`, `{"a":null}`, `{"a/b":1}`, "/a~1b", "must be null"},
+	{`{"patternProperties":{"^x":{"type":"null"}}}`, `{"x":null,"y":1}`, `{"x1":1}`, "/x1", "must be null"},
+	{`{"propertyNames":{"maxLength":1}}`, `{"a":1}`, `{"a":1,"bc":2}`, "/bc", "has a name that propertyNames does not allow"},
+	{`{"minProperties":1}`, `{"a":1}`, `{}`, "", "must have at least 1 members"},
+	{`{"maxProperties":1}`, `{"a":1}`, `{"a":1,"b":2}`, "", "must have at most 1 members"},
+	{`{"dependentRequired":{"a":["b"]}}`, `{"b":1}`, `{"a":1}`, "", "lacks a member that another one requires"},
+	{`{"dependentSchemas":{"a":{"maxProperties":1}}}`, `{"a":1}`, `{"a":1,"b":1}`, "", "must have at most 1 members"},
+	{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1}`, `{"a":1,"b":1}`, "/b", "is not allowed"},
+	{`{"items":{"type":"integer"}}`, `[1]`, `[1,2,"x",3,4,5,6,7,8,9,"y"]`, "/2", "must be integer"},
+	{`{"prefixItems":[true,{"const":1}],"items":false}`, `[0,1]`, `[0,1,2]`, "/2", "is not allowed"},
+	{`{"contains":{"const":1}}`, `[0,1]`, `[0]`, "", "has too few items that match contains"},
+	{`{"contains":{"const":1},"maxContains":1}`, `[1]`, `[1,1]`, "", "has too many items that match contains"},
+	{`{"unevaluatedItems":false,"prefixItems":[true]}`, `[1]`, `[1,2]`, "/1", "is not allowed"},
+	{`{"uniqueItems":true}`, `[1,"1",[1]]`, `[1,1.0]`, "", "must not have equal items"},
+	{`{"minItems":1}`, `[1]`, `[]`, "", "must have at least 1 items"},
+	{`{"maxItems":1}`, `[1]`, `[1,2]`, "", "must have at most 1 items"},
+	{`{"minLength":2}`, `"äö"`, `"ä"`, "", "must have at least 2 characters"},
+	{`{"maxLength":2}`, `"äö"`, `"äöü"`, "", "must have at most 2 characters"},
+	{`{"pattern":"^a"}`, `"ab"`, `"ba"`, "", "does not match pattern"},
+	{`{"minimum":1.5}`, `1.5`, `1.4999999999999999999999`, "", "does not match minimum"},
+	{`{"maximum":9007199254740993}`, `9007199254740993`, `9007199254740994`, "", "does not match maximum"},
+	{`{"const":9007199254740993}`, `9007199254740993`, `9007199254740992`, "", "must be the value of const"},
+	{`{"exclusiveMinimum":1e300}`, `10e300`, `1e300`, "", "does not match exclusiveMinimum"},
+	{`{"exclusiveMaximum":0}`, `-1e-300`, `0`, "", "does not match exclusiveMaximum"},
+	{`{"multipleOf":0.1}`, `0.3`, `0.35`, "", "does not match multipleOf"},
+	{`{"multipleOf":0.01}`, `4.35`, `4.355`, "", "does not match multipleOf"},
+	{`{"allOf":[{"minimum":1},{"minimum":2}]}`, `2`, `1`, "", "does not match minimum"},
+	{`{"anyOf":[{"type":"null"},{"minimum":2}]}`, `2`, `1`, "", "does not match minimum"},
+	{`{"anyOf":[{"maximum":0},{"minimum":2}]}`, `2`, `1`, "", "matches none of anyOf"},
+	{`{"oneOf":[{"type":"null"},{"type":"array"}]}`, `[]`, `1`, "", "matches none of oneOf"},
+	{`{"oneOf":[{"minimum":0},{"minimum":1}]}`, `0`, `1`, "", "matches more than one of oneOf"},
+	{`{"not":{"required":["a"]}}`, `{}`, `{"a":1}`, "", "matches a schema that not forbids"},
+	{`{"if":{"required":["a"]},"then":{"required":["b"]},"else":{"required":["c"]}}`, `{"a":1,"b":1}`, `{"a":1}`, "/b", "is required"},
+	{`{"if":true,"then":{"type":"null"}}`, `null`, `1`, "", "must be null"},
+	{`{"items":{"$ref":"#"},"type":["array","null"]}`, `[[null,[]]]`, `[[null,[7]]]`, "/0/1/0", "must be array or null"},
+	{`{"$ref":"#it","$defs":{"a":{"$id":"x","$defs":{"b":{"$anchor":"it"}}},"b":{"$anchor":"it","type":"null"}}}`, `null`, `1`, "", "must be null"},
+	{`{"$ref":"x#it","$defs":{"a":{"$id":"x","$defs":{"b":{"$anchor":"it","type":"null"}}}}}`, `null`, `1`, "", "must be null"},
+	{`{"$id":"https://a.example/tree","$dynamicAnchor":"node","$ref":"t","unevaluatedProperties":false,
+	  "$defs":{"t":{"$id":"t","$dynamicAnchor":"node","properties":{"kids":{"items":{"$dynamicRef":"#node"}}}}}}`,
+		`{"kids":[{"kids":[]}]}`, `{"kids":[{"kinds":[]}]}`, "/kids/0/kinds", "is not allowed"},
+	// Annotations refuse nothing.
+	{`{"format":"date-time","contentEncoding":"base64","contentMediaType":"application/json","contentSchema":false}`, `"x"`, ``, "-", ""},
+	// An array is held against the schema as a whole, not item by item.
+	{`{"type":"array"}`, `[]`, `"x"`, "", "must be array"},
+	{`{"type":"object"}`, `{}`, `[]`, "", "must be object"},
+	// The variant that is meant is the one that is told about.
+	{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"null"}}},{"properties":{"kind":{"enum":["b","c"]},"x":{"type":"string"}}}]}`,
+		`{"kind":"c","x":""}`, `{"kind":"b","x":1}`, "/x", "must be string"},
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for _, c := range validity {
+		s := compile(t, c.schema)
+		if err := s.Validate([]byte(c.good)); err != nil {
+			t.Errorf("%s refuses %s: %v", c.schema, c.good, err)
+		}
+		if c.pointer == "-" {
+			continue
+		}
+		for range 20 { // the library walks maps: chance must not show
+			refused(t, s.Validate([]byte(c.bad)), c.pointer, c.reason)
+		}
+		if t.Failed() {
+			t.Fatalf("%s on %s", c.schema, c.bad)
+		}
+	}
+}
+
+func TestValidateRefusesText(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"minimum":0}`)
+	refused(t, s.Validate([]byte(`{"a":[1,}`)), "/a/1", "not JSON")
+	refused(t, s.Validate([]byte(`[1e999999999]`)), "/0", "too many digits")
+	refused(t, s.Validate([]byte(strings.Repeat("[", 33)+strings.Repeat("]", 33))), strings.Repeat("/0", 32), "too deeply")
+	refused(t, s.Validate([]byte(`{"a":{"b":1,"b":1}}`)), "/a/b", "twice")
+}
+
+// TestSteps: whatever the schema and the value, a validation ends soon.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	var numbers, records, words strings.Builder
+	for i := range 8_000 {
+		fmt.Fprintf(&numbers, ",%d", i)
+	}
+	for range 1_200 {
+		records.WriteString(`,{"a":1,"b":[1,2,3],"c":"a text that somebody wrote"}`)
+	}
+	for i := range 5_000 {
+		fmt.Fprintf(&words, `,"w%d"`, i)
+	}
+	deep := strings.Repeat(`{"a":`, 31) + `1` + strings.Repeat(`}`, 31)
+	big := `[1e300` + strings.Repeat(`,1e300`, 10_000) + `]`
+	for _, c := range []struct{ name, schema, value, refuses string }{
+		{"the largest plain value", `{"items":{"type":["object","integer"],"properties":{"a":{"type":"integer"},"b":{"items":{"minimum":0}},"c":{"maxLength":100}}}}`, `[0` + records.String() + `]`, ""},
+		{"an enum of many numbers", `{"items":{"enum":[-1` + numbers.String() + `]}}`, `[0` + numbers.String() + `]`, ""},
+		{"many required members", `{"items":{"required":["w"` + words.String() + `]}}`, `[{}` + strings.Repeat(`,{}`, 20_000) + `]`, "too many steps"},
+		{"many large numbers", `{"items":{"anyOf":[{"type":"null"}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, big, "too many steps"},
+		{"unique objects", `{"uniqueItems":true}`, `[[]` + words.String() + `]`, ""},
+		{"a tree of indistinct alternatives", `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`, deep, "too many steps"},
+		{"a tree under not", `{"$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"},"contains":{"$ref":"#/$defs/t"}}},"not":{"$ref":"#/$defs/t"}}`, strings.Repeat(`[`, 31) + `1` + strings.Repeat(`]`, 31), "too many steps"},
+		{"a slow pattern", `{"items":{"pattern":"(.{0,400}a){2}$"}}`, `["` + strings.Repeat("xa", 30_000) + `"]`, "too many steps"},
+		{"slow names", `{"patternProperties":{"(.{0,400}a){2}$":{}}}`, `{"` + strings.Repeat("xa", 30_000) + `":1}`, "too many steps"},
+		{"a union by a tag", `{"$defs":{"n":{"oneOf":[
+			{"type":"object","properties":{"op":{"const":"neg"},"a":{"$ref":"#/$defs/n"}},"required":["op"]},
+			{"type":"object","properties":{"op":{"const":"not"},"a":{"$ref":"#/$defs/n"}},"required":["op"]},
+			{"type":"object","properties":{"op":{"const":"abs"},"a":{"$ref":"#/$defs/n"}},"required":["op"]},
+			{"type":"number"}]}},"$ref":"#/$defs/n"}`, strings.Repeat(`{"op":"not","a":`, 31) + `1` + strings.Repeat(`}`, 31), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := compile(t, c.schema)
+			began := time.Now()
+			err := s.Validate([]byte(c.value))
+			took := time.Since(began)
+			t.Logf("%v, %d steps: %v", took, s.Spent(), err)
+			if took > 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+			switch {
+			case c.refuses == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses)):
+				t.Errorf("%v; want …%s…", err, c.refuses)
+			}
+		})
+	}
+}
+
+// TestConcurrent: many goroutines share a schema, and each gets its own answer.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"items":{"maximum":100}}`)
+	var all sync.WaitGroup
+	for g := range 16 {
+		all.Go(func() {
+			for i := range 100 {
+				value := "[" + strings.Repeat("0,", i) + strconv.Itoa(100+g%2) + "]"
+				if err := s.Validate([]byte(value)); (err != nil) != (g%2 == 1) {
+					t.Errorf("%s: %v", value, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
