@@ -184,12 +184,15 @@ func (a *App) Owner(u *tokenserver.User) syncstorage.Owner {
 }
 
 // Sweep runs every sweep until nothing that has expired is left, and reports
-// what each removed.
-func (a *App) Sweep(ctx context.Context, report func(job string, n int)) error {
+// what each removed, in a line.
+func (a *App) Sweep(ctx context.Context, report func(line string)) error {
+	if a.storage != nil && a.cfg.OnSpanner() {
+		report("expired records and batches: Spanner removes them by itself")
+	}
 	var errs []error
 	for _, j := range a.jobs {
 		n, err := sweep.RunOnce(ctx, j, a.now)
-		report(j.Name, n)
+		report(fmt.Sprintf("%s: %d", j.Name, n))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", j.Name, err))
 		}

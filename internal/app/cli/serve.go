@@ -118,7 +118,7 @@ func (c *command) sweep() *cobra.Command {
 		Short: "Remove now what the next sweep of the server would",
 		Args:  cobra.NoArgs,
 		RunE: c.with(func(ctx context.Context, a *app.App, _ []string) error {
-			return a.Sweep(ctx, func(job string, n int) { fmt.Fprintf(c.env.Stdout, "%s: %d\n", job, n) })
+			return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
 		}),
 	}
 }
