@@ -35,8 +35,8 @@ var rooms = []room{
 
 // engines are what a backend of a name is made of.
 var engines = map[string]helper{
-	"sqlite":   {ours: []string{"internal/db/sqlitedb"}, libs: []string{"zombiezen.com/go/sqlite"}},
-	"postgres": {ours: []string{"internal/db/pgdb"}, libs: []string{"github.com/jackc/pgx/v5"}},
+	"sqlite":   {ours: []string{"internal/db/sqlitedb", "internal/outbox", "internal/outbox/sqlite"}, libs: []string{"zombiezen.com/go/sqlite"}},
+	"postgres": {ours: []string{"internal/db/pgdb", "internal/outbox", "internal/outbox/postgres"}, libs: []string{"github.com/jackc/pgx/v5"}},
 	"spanner":  {ours: []string{"internal/db/spannerdb", "internal/syncstorage/budget"}, libs: []string{"cloud.google.com/go/spanner"}},
 }
 
@@ -53,6 +53,10 @@ var ground = []helper{
 	{name: "internal/db/sqlitedb", libs: []string{"zombiezen.com/go/sqlite"}},
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/grpc"}},
+	{name: "internal/outbox"},
+	{name: "internal/outbox/storetest"},
+	{name: "internal/outbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
+	{name: "internal/outbox/postgres", libs: []string{"golang.org/x/sync/errgroup"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2"}},
@@ -73,6 +77,7 @@ func rules() []rule {
 		rule{
 			who: []string{"internal/app", "internal/app/cli"}, ours: slices.Concat(leaves, []string{
 				"internal/app", "internal/conf", "internal/obs", "internal/sweep", "internal/web", "internal/auth/*", "internal/db/*",
+				"internal/outbox", "internal/outbox/sqlite", "internal/outbox/postgres",
 			}, roomFolders()),
 			libs: []string{"*"}, tests: []string{"internal/**", "test/**"},
 			reason: "app wires what serves; what only tests use would end up in the binary",

@@ -1,0 +1,151 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// Log is a sink that writes a line of the server's log for every event.
+type Log struct{ Logger *slog.Logger }
+
+// Publish implements Sink. What becomes of a line is the logger's affair.
+func (l Log) Publish(ctx context.Context, events []Event) error {
+	for _, e := range events {
+		l.Logger.LogAttrs(ctx, slog.LevelInfo, "event",
+			slog.String("owner", e.Owner), slog.String("stream", e.Stream), slog.Int64("seq", e.Seq), slog.String("topic", e.Topic),
+			slog.String("key", e.Key), slog.Time("at", e.At.UTC()), slog.String("payload", string(e.Payload)))
+	}
+	return nil
+}
+
+// Lines is a sink that appends a line of JSON for every event to a file, which
+// only its owner may read.
+//
+// The file may be renamed at any time, to rotate it: what comes next goes to a
+// new one. A line that a crash or a full disk has torn stays, and its event
+// follows whole in a line of its own.
+type Lines struct {
+	path string
+	mu   sync.Mutex
+	file *os.File // nil after a failure
+}
+
+// OpenLines opens the file, which is made in a folder that exists.
+func OpenLines(path string) (*Lines, error) {
+	l := &Lines{path: path}
+	return l, l.open()
+}
+
+// Close closes the file.
+func (l *Lines) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
+}
+
+func (l *Lines) close() error {
+	if l.file == nil {
+		return nil
+	}
+	f := l.file
+	l.file = nil
+	return f.Close()
+}
+
+// line is an event in the file.
+type line struct {
+	Owner   string          `json:"owner"`
+	Stream  string          `json:"stream"`
+	Seq     int64           `json:"seq"`
+	Topic   string          `json:"topic"`
+	Key     string          `json:"key"`
+	At      time.Time       `json:"at"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// Publish implements Sink: it returns when the lines are on the disk.
+func (l *Lines) Publish(_ context.Context, events []Event) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	for _, e := range events {
+		if err := encoder.Encode(line{e.Owner, e.Stream, e.Seq, e.Topic, e.Key, e.At.UTC(), e.Payload}); err != nil {
+			return fmt.Errorf("write an event: %w", err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.append(text.Bytes()); err != nil {
+		// After a failed sync the system may take for written what is not, so
+		// nothing is left to this file handle.
+		return errors.Join(fault.Wrap(fault.Unavailable, "the file of events cannot be written", err), l.close())
+	}
+	return nil
+}
+
+func (l *Lines) append(text []byte) error {
+	if !l.current() {
+		if err := errors.Join(l.close(), l.open()); err != nil {
+			return err
+		}
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > 0 {
+		var last [1]byte
+		if _, err := l.file.ReadAt(last[:], info.Size()-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' { // torn
+			text = append([]byte{'\n'}, text...)
+		}
+	}
+	if _, err := l.file.Write(text); err != nil {
+		return err
+	}
+	return l.file.Sync()
+}
+
+// current reports whether the open file is still the one at the path.
+func (l *Lines) current() bool {
+	if l.file == nil {
+		return false
+	}
+	here, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(l.path)
+	return err == nil && os.SameFile(here, there)
+}
+
+// open opens the file, and makes sure that its name outlives a crash as well.
+func (l *Lines) open() error {
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "the file of events cannot be opened", err)
+	}
+	folder, err := os.Open(filepath.Dir(l.path))
+	if err != nil {
+		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be opened", err), f.Close())
+	}
+	defer folder.Close()
+	if err := folder.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
+		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be written", err), f.Close())
+	}
+	l.file = f
+	return nil
+}

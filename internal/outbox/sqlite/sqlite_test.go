@@ -1,0 +1,147 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	zombiezen "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/outbox"
+	"holdfast/internal/outbox/sqlite"
+	"holdfast/internal/outbox/storetest"
+	"holdfast/internal/testdb"
+)
+
+func open(t testing.TB, path string) *sqlitedb.DB {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+var errUndo = errors.New("undo")
+
+// create makes an outbox in a new file.
+func create(t testing.TB) (path string, h storetest.Harness) {
+	path = filepath.Join(testdb.SQLite(t), "room.db")
+	db := open(t, path)
+	o := sqlite.New(storetest.Table)
+	write := func(t testing.TB, fn func(*zombiezen.Conn) error) {
+		t.Helper()
+		if err := db.Write(t.Context(), "test", fn); err != nil && !errors.Is(err, errUndo) {
+			t.Error(err)
+		}
+	}
+	write(t, func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, o.DDL(), nil) })
+	return path, storetest.Harness{
+		Box: func(t testing.TB) outbox.Box { return o.Open(open(t, path), clock.System) },
+		Append: func(t testing.TB, undo bool, events ...outbox.Event) {
+			write(t, func(c *zombiezen.Conn) error {
+				for _, e := range events {
+					if err := o.Append(c, e); err != nil {
+						return err
+					}
+				}
+				if undo {
+					return errUndo
+				}
+				return nil
+			})
+		},
+		Lapse: func(t testing.TB) {
+			write(t, func(c *zombiezen.Conn) error {
+				return sqlitex.Execute(c, `UPDATE test_outbox_relay SET held_until = ?1`, &sqlitex.ExecOptions{Args: []any{time.Now().UnixMicro()}})
+			})
+		},
+	}
+}
+
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		_, h := create(t)
+		return h
+	})
+}
+
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	storetest.Crash(t, create, func(t testing.TB, path string) outbox.Box {
+		return sqlite.New(storetest.Table).Open(open(t, path), clock.System)
+	})
+}
+
+// TestAppendRefuses: a room's mistake is found in its own step, not by the relay.
+func TestAppendRefuses(t *testing.T) {
+	t.Parallel()
+	path, h := create(t)
+	db, o := open(t, path), sqlite.New(storetest.Table)
+	good := outbox.Event{Owner: "a", Stream: "b", Seq: 1, Payload: []byte(`{}`), At: time.UnixMicro(1).UTC()}
+	h.Append(t, false, good)
+	for name, change := range map[string]func(*outbox.Event){
+		"no payload":           func(e *outbox.Event) { e.Seq, e.Payload = 2, nil },
+		"a payload cut short":  func(e *outbox.Event) { e.Seq, e.Payload = 2, []byte(`{"a":`) },
+		"a number given twice": func(*outbox.Event) {},
+		"no number":            func(e *outbox.Event) { e.Seq = 0 },
+	} {
+		e := good
+		change(&e)
+		err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return o.Append(c, e) })
+		if !fault.Is(err, fault.Internal) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if events, err := h.Box(t).Next(t.Context(), 10); err != nil || len(events) != 1 {
+		t.Errorf("%v, %v", events, err)
+	}
+}
+
+func BenchmarkOutbox(b *testing.B) {
+	path, h := create(b)
+	db, o := open(b, path), sqlite.New(storetest.Table)
+	e := outbox.Event{Owner: fmt.Sprintf("%036d", 1), Stream: fmt.Sprintf("%036d", 2), Topic: "put", Key: "settings/theme", Payload: []byte(`{"caller":"session","revision":17,"schemaVersion":3}`), At: time.Now()}
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		err := db.WriteAlone(b.Context(), "test", func(c *zombiezen.Conn) error {
+			for b.Loop() {
+				e.Seq++
+				if err := o.Append(c, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	})
+	r := outbox.NewRelay(outbox.Options{Box: h.Box(b), Sink: storetest.Discard{}, Clock: clock.System})
+	storetest.Drain(b, r, func(n int) {
+		err := db.WriteAlone(b.Context(), "test", func(c *zombiezen.Conn) error {
+			for range n {
+				e.Seq++
+				if err := o.Append(c, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/outbox"
+)
+
+// What a process that is to die needs to know.
+const (
+	crashPlace = "OUTBOX_CRASH_PLACE"
+	crashFile  = "OUTBOX_CRASH_FILE"
+)
+
+// fatal publishes, and kills its process before anybody hears of it.
+type fatal struct{ outbox.Sink }
+
+func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
+	if err := f.Sink.Publish(ctx, events); err != nil {
+		return err
+	}
+	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+}
+
+// Crash kills a process between publishing and deleting: another one publishes
+// all of it again when the lease has run out, and what came since.
+//
+// The test that calls it, and does nothing else, is run in the other process
+// too, where open is given the place in which the first has made the outbox.
+func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), open func(t testing.TB, place string) outbox.Box) {
+	if place := os.Getenv(crashPlace); place != "" {
+		lines, err := outbox.OpenLines(os.Getenv(crashFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := relay(open(t, place), fatal{lines}, outbox.Options{Lease: time.Hour}).Pass(t.Context())
+		t.Fatalf("lives on: %d, %v", n, err)
+	}
+	place, h := create(t)
+	want := story(3, 5)
+	h.Append(t, false, want...)
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), crashPlace+"="+place, crashFile+"="+file)
+	out, _ := cmd.CombinedOutput()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("the other process has not killed itself:\n%s", out)
+	}
+	same(t, "published by who was killed", read(t, file), want)
+
+	b, s := h.Box(t), newSink()
+	after := event(8, 8, 1)
+	h.Append(t, false, after)
+	survivor := relay(b, s, outbox.Options{Lease: time.Hour})
+	if n, err := survivor.Pass(t.Context()); n != 0 || err != nil || s.calls != 0 {
+		t.Errorf("while the lease runs: %d, %v", n, err)
+	}
+	h.Lapse(t)
+	if n, err := survivor.Pass(t.Context()); n != len(want)+1 || err != nil {
+		t.Errorf("afterwards: %d, %v", n, err)
+	}
+	same(t, "published again", s.published, append(slices.Clip(want), after))
+	same(t, "left", waiting(t, b), nil)
+}
+
+// read is what a file of lines holds.
+func read(t testing.TB, file string) (events []outbox.Event) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range bytes.Lines(text) {
+		var e outbox.Event
+		if err := json.Unmarshal(l, &e); err != nil {
+			t.Fatalf("%s: %v", l, err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
