@@ -25,8 +25,14 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 		return nil, err
 	}
 	coll, err := s.lookup(ctx, q.Collection)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case coll == unknown:
+		if err := q.If.Check(0); err != nil {
+			return nil, err
+		}
+		return s.pages.New().Listing(0, q), nil
 	}
 	statement, params := listing(o, coll, q)
 	rows, err := s.db.Stream(ctx, statement, params)

@@ -122,8 +122,11 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		return ss.BSO{}, err
 	}
 	coll, err := s.lookup(ctx, collection)
-	if err != nil {
+	switch {
+	case err != nil:
 		return ss.BSO{}, err
+	case coll == unknown:
+		return ss.BSO{}, errNoRecord
 	}
 	var found *ss.BSO
 	err = s.db.Each(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": now.Time()}), func(r *spanner.Row) error {

@@ -1,0 +1,234 @@
+package spanner_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+// sums are the counters of a collection and what they should be.
+type sums struct {
+	collection   int64
+	count, bytes spanner.NullInt64
+	rows, size   int64
+}
+
+// counted reads the counters of a user's collections beside the rows themselves.
+func counted(t testing.TB, db *spannerdb.DB, o ss.Owner) (all []sums) {
+	t.Helper()
+	err := db.Each(t.Context(), spannerdb.Statement{Name: "test", SQL: `
+		SELECT c.collection_id, c.count, c.total_bytes, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0)
+		FROM user_collections c
+		LEFT JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
+		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND c.collection_id != 0
+		GROUP BY c.collection_id, c.count, c.total_bytes ORDER BY c.collection_id`},
+		spannerdb.Params{"uid": o.FxAUID, "kid": o.FxAKID}, func(r *spanner.Row) error {
+			var s sums
+			err := r.Columns(&s.collection, &s.count, &s.bytes, &s.rows, &s.size)
+			all = append(all, s)
+			return err
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// wrong reports whether counters that are there are not what they should be.
+func (s sums) wrong() bool {
+	return s.count.Valid != s.bytes.Valid || s.count.Valid && (s.count.Int64 != s.rows || s.bytes.Int64 != s.size)
+}
+
+// recounts is how often the calls have counted a user's records anew.
+func recounts(calls []*call) (n int) {
+	for _, c := range calls {
+		if r, ok := c.request.(interface{ GetSql() string }); ok && strings.Contains(r.GetSql(), "GROUP BY c.collection_id") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestReapedCounters: Spanner removes records behind the server's back, and the
+// counters stay too high. That refuses nobody, and the write for which they
+// decide puts them right in every collection.
+func TestReapedCounters(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error){
+		"Put": func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error) {
+			return s.Put(t.Context(), o, to("tabs", 100, q), us[0])
+		},
+		"Post": func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error) {
+			return s.Post(t.Context(), o, to("tabs", 100, q), us)
+		},
+		"Commit": func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error) {
+			if w, err := s.Append(t.Context(), o, to("tabs", 100, q), "b", true, us, wide); err != nil || w.Used != 40 {
+				return w, fmt.Errorf("append: %d used, %w", w.Used, err)
+			}
+			return s.Commit(t.Context(), o, to("tabs", 101, q), "b", nil, wide)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, o, q := newTapped(t, nil), user("a"), ss.Quota{Limit: 100, Enforce: true}
+			short := func(id string) ss.Update {
+				return ss.Update{ID: id, Payload: ss.Some([]byte(strings.Repeat("x", 45))), TTL: ss.Some[int64](10)}
+			}
+			for i, collection := range []string{"forms", "tabs"} {
+				if _, err := s.Put(t.Context(), o, to(collection, i, q), short("short")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n, err := reap(t.Context(), s.db, at(50)); n != 2 || err != nil {
+				t.Fatalf("%d records reaped, %v", n, err)
+			}
+			if got := counted(t, s.db, o); len(got) != 2 || !got[0].wrong() || !got[1].wrong() {
+				t.Fatalf("the counters are right: %v", got)
+			}
+			s.clear()
+			w, err := write(s, o, q, []ss.Update{update("new", strings.Repeat("y", 40))})
+			if err != nil || w.Used != 40 {
+				t.Errorf("%d used, %v", w.Used, err)
+			}
+			if n := recounts(s.wire.taken()); n != 1 {
+				t.Errorf("counted %d times", n)
+			}
+			for _, c := range counted(t, s.db, o) {
+				if !c.count.Valid || c.wrong() {
+					t.Errorf("afterwards the counters are %+v", c)
+				}
+			}
+			// What is there decides, not what was there.
+			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !fault.Is(err, fault.Quota) {
+				t.Errorf("a byte too many: %v", err)
+			}
+			if w, err := s.Put(t.Context(), o, to("tabs", 103, q), update("more", strings.Repeat("z", 60))); err != nil || w.Used != 100 {
+				t.Errorf("all that is left: %d used, %v", w.Used, err)
+			}
+		})
+	}
+}
+
+// TestUncountedOnce: counters that are not there are made by the first write
+// that needs them, in all collections, and then kept.
+func TestUncountedOnce(t *testing.T) {
+	t.Parallel()
+	s, o := newTapped(t, nil), user("a")
+	put := func(i int, collection string, q ss.Quota) ss.Written {
+		t.Helper()
+		w, err := s.Put(t.Context(), o, to(collection, i, q), update(fmt.Sprint(i), "0123456789"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for i, collection := range []string{"forms", "tabs", "history"} {
+		put(i, collection, ss.Quota{})
+	}
+	for _, c := range counted(t, s.db, o) {
+		if c.count.Valid || c.bytes.Valid {
+			t.Errorf("without a quota somebody has counted: %+v", c)
+		}
+	}
+	for i, collection := range []string{"tabs", "forms", "history", "prefs"} {
+		s.clear()
+		w := put(3+i, collection, large)
+		n := recounts(s.wire.taken())
+		if n > 1 || (n == 1) != (i == 0) {
+			t.Errorf("write %d has counted %d times", i, n)
+		}
+		if want := int64(10 * (4 + i)); w.Used != want {
+			t.Errorf("write %d: %d used, want %d", i, w.Used, want)
+		}
+		for _, c := range counted(t, s.db, o) {
+			if !c.count.Valid || c.wrong() {
+				t.Errorf("write %d leaves %+v", i, c)
+			}
+		}
+	}
+}
+
+// TestQuotaFlips: a quota is switched off and on between any two writes, as two
+// releases or two configurations on one database do. Counters are then right,
+// or not there.
+func TestQuotaFlips(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s, o, r := newTapped(t, nil), user("a"), rand.New(rand.NewPCG(seed, 0))
+			open, made := "", 0 // where the batch is open, and how many have been
+			some := func() []ss.Update {
+				us := make([]ss.Update, 1+r.IntN(3))
+				for i := range us {
+					us[i] = ss.Update{ID: fmt.Sprint(r.IntN(6))}
+					if r.IntN(4) > 0 {
+						us[i].Payload = ss.Some([]byte(strings.Repeat("x", r.IntN(30))))
+					}
+					if r.IntN(3) == 0 {
+						us[i].TTL = ss.Some(int64(r.IntN(20)))
+					}
+				}
+				return ss.Distinct(us)
+			}
+			written := map[bool]int{} // by whether there was a quota
+			for i := range 60 {
+				w := to([]string{"forms", "tabs"}[r.IntN(2)], i, ss.Quota{})
+				if r.IntN(2) == 0 {
+					w.Quota = ss.Quota{Limit: []int64{80, 1 << 40}[r.IntN(2)], Enforce: r.IntN(2) == 0}
+				}
+				var err error
+				step := r.IntN(7)
+				switch step {
+				case 0:
+					_, err = s.Put(t.Context(), o, w, some()[0])
+				case 1, 2:
+					_, err = s.Post(t.Context(), o, w, some())
+				case 3, 4:
+					if open == "" {
+						made++
+						if _, err = s.Append(t.Context(), o, w, ss.BatchID(fmt.Sprint(made)), true, some(), wide); err == nil {
+							open = w.Collection
+						}
+					} else {
+						w.Collection = open
+						_, err = s.Commit(t.Context(), o, w, ss.BatchID(fmt.Sprint(made)), some(), wide)
+						if err == nil || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {
+							open = ""
+						}
+					}
+				case 5:
+					_, err = s.DeleteBSOs(t.Context(), o, w, []string{"1", "3"})
+				case 6:
+					if r.IntN(4) == 0 {
+						if _, err = s.DeleteCollection(t.Context(), o, w); err == nil && open == w.Collection {
+							open = ""
+						}
+					} else if _, err = s.DeleteBSO(t.Context(), o, w, "2"); fault.Is(err, fault.NotFound) {
+						err = nil
+					}
+				}
+				if err != nil && !fault.Is(err, fault.Quota) {
+					t.Fatalf("step %d, kind %d: %v", i, step, err)
+				}
+				if err == nil {
+					written[w.Quota.Limit > 0]++
+				}
+				if all := counted(t, s.db, o); slices.ContainsFunc(all, sums.wrong) {
+					t.Fatalf("step %d, kind %d, quota %d: the counters are wrong: %+v", i, step, w.Quota.Limit, all)
+				}
+			}
+			if written[true] < 10 || written[false] < 10 {
+				t.Errorf("%v were written", written)
+			}
+		})
+	}
+}

@@ -1,0 +1,393 @@
+package spanner_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
+
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+	backend "holdfast/internal/syncstorage/spanner"
+)
+
+// What a step is made of.
+const (
+	query    = "ExecuteStreamingSql"
+	dml      = "ExecuteBatchDml"
+	commit   = "Commit"
+	rollback = "Rollback"
+)
+
+var (
+	reads   = []string{query}
+	writes  = []string{query, commit}
+	commits = []string{query, dml, commit}
+)
+
+// and is one series of calls behind another.
+func and(all ...[]string) []string { return slices.Concat(all...) }
+
+// tapped is a store whose messages are noted, and that has been used before: it
+// has its session.
+type tapped struct {
+	ss.Store
+	db   *spannerdb.DB
+	wire *wire
+	opts spannerdb.Options // without the wire
+
+	told []commitStats
+}
+
+// commitStats is what Options.Mutations is told.
+type commitStats struct {
+	name      string
+	predicted int
+}
+
+// newTapped makes a store on a database of its own; change may alter its options.
+func newTapped(t *testing.T, change func(*spannerdb.Options)) *tapped {
+	t.Helper()
+	s := &tapped{wire: &wire{}}
+	opts := options(t)
+	s.opts = opts
+	opts.Mutations = func(name string, predicted, _ int) { s.told = append(s.told, commitStats{name, predicted}) }
+	if change != nil {
+		change(&opts)
+	}
+	s.db = openDB(t, s.wire.tap(opts))
+	s.Store = backend.New(s.db)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.clear()
+	return s
+}
+
+// clear forgets what was noted.
+func (s *tapped) clear() { s.wire.taken(); s.told = nil }
+
+// other is a process beside this one, on the same database.
+func (s *tapped) other(t *testing.T) ss.Store {
+	t.Helper()
+	return backend.New(openDB(t, s.opts))
+}
+
+var (
+	wide  = ss.BatchLimits{Records: 1 << 40, Bytes: 1 << 40}
+	large = ss.Quota{Limit: 1 << 40, Enforce: true}
+)
+
+// at is the i-th moment of a test.
+func at(i int) ss.Timestamp { return ss.Timestamp(1_700_000_000_000 + 1_000*int64(i)) }
+
+func to(collection string, i int, q ss.Quota) ss.Write {
+	return ss.Write{Collection: collection, Now: at(i), Quota: q, MaxNames: 100}
+}
+
+func update(id, payload string) ss.Update {
+	return ss.Update{ID: id, Payload: ss.Some([]byte(payload))}
+}
+
+// updates are n records with payloads of so many bytes.
+func updates(n, bytes int) []ss.Update {
+	us := make([]ss.Update, n)
+	for i := range us {
+		us[i] = update(fmt.Sprintf("r%05d", i), strings.Repeat("x", bytes))
+	}
+	return us
+}
+
+func user(name string) ss.Owner { return ss.Owner{UID: 1, FxAUID: name, FxAKID: "k"} }
+
+// drained reads a listing to its end.
+func drained(l *ss.Listing, err error) error {
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	n := 0
+	for _, err := range l.Items {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n != l.Records {
+		return fmt.Errorf("%d records, %d were announced", n, l.Records)
+	}
+	return nil
+}
+
+// trip is a step and the messages that it takes.
+type trip struct {
+	name string
+	want []string
+	step func() error
+	why  string
+}
+
+// TestRoundTrips holds every method at the least number of messages. The lines
+// follow each other on one user: what a step needs, the ones before have made.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	s := newTapped(t, nil)
+	for _, trip := range slices.Concat(
+		writeTrips(t, s, "no quota", user("a"), ss.Quota{}),
+		writeTrips(t, s, "quota", user("b"), large),
+		readTrips(t, s, user("c")),
+		nameTrips(t, s, user("d")),
+		quotaTrips(t, s, user("e")),
+	) {
+		s.clear()
+		if err := trip.step(); err != nil {
+			t.Errorf("%s: %v", trip.name, err)
+		}
+		calls := s.wire.taken()
+		if got := methods(calls); !slices.Equal(got, trip.want) {
+			t.Errorf("%s takes %v, want %v: %s", trip.name, got, trip.want, trip.why)
+		}
+		checkSelectors(t, trip.name, calls)
+	}
+}
+
+// checkSelectors holds that reads begin nothing that must be ended, and that a
+// write begins with its first statement, without a message of its own.
+func checkSelectors(t *testing.T, name string, calls []*call) {
+	t.Helper()
+	var open bool
+	for i, c := range calls {
+		switch c.method {
+		case query:
+			single, begin := c.transaction().GetSingleUse().GetReadOnly(), c.transaction().GetBegin().GetReadWrite()
+			if !open && single == nil && begin == nil || open && len(c.transaction().GetId()) == 0 {
+				t.Errorf("%s: message %d is of no single-use read, nor of a write: %v", name, i, c.transaction())
+			}
+			open = open || begin != nil
+		case dml, commit, rollback:
+			if !open {
+				t.Errorf("%s: %s without a read before it", name, c.method)
+			}
+			open = c.method == dml
+		}
+	}
+	if open {
+		t.Errorf("%s: a transaction is left open", name)
+	}
+}
+
+func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []trip {
+	ctx, batch := t.Context(), ss.BatchID("b")
+	post := func(i int, us []ss.Update) func() error {
+		return func() error { _, err := s.Post(ctx, o, to("bookmarks", i, q), us); return err }
+	}
+	stage := func(i int, create bool) func() error {
+		return func() error {
+			_, err := s.Append(ctx, o, to("bookmarks", i, q), batch, create, updates(100, 10), wide)
+			return err
+		}
+	}
+	end := func(i int, us []ss.Update) func() error {
+		return func() error { _, err := s.Commit(ctx, o, to("bookmarks", i, q), batch, us, wide); return err }
+	}
+	const readAndCommit = "one query reads all that it decides on, and what it writes travels with the commit"
+	return []trip{
+		{name + ": the first Put", writes, func() error { _, err := s.Put(ctx, o, to("bookmarks", 1, q), update("a", "x")); return err }, readAndCommit},
+		{name + ": Put", writes, func() error { _, err := s.Put(ctx, o, to("bookmarks", 2, q), update("a", "y")); return err }, readAndCommit},
+		{name + ": Post of 100", writes, post(3, updates(100, 10)), readAndCommit},
+		{name + ": Post of none", writes, post(4, nil), readAndCommit},
+		{name + ": DeleteBSO", writes, func() error { _, err := s.DeleteBSO(ctx, o, to("bookmarks", 5, q), "a"); return err }, readAndCommit},
+		{name + ": DeleteBSOs", writes, func() error {
+			_, err := s.DeleteBSOs(ctx, o, to("bookmarks", 6, q), []string{"r00001", "r00002", "not there"})
+			return err
+		}, readAndCommit},
+		{name + ": Append that opens", writes, stage(7, true), readAndCommit},
+		{name + ": Append", writes, stage(8, false), readAndCommit},
+		{name + ": Commit", commits, end(9, nil), "what is staged moves inside the database, by statements in one message"},
+		{name + ": the next batch", writes, stage(10, true), readAndCommit},
+		{
+			name + ": Commit with records", and(writes, commits), end(11, updates(3, 10)),
+			"its records are staged first, in a transaction of their own: moved with the others they cost the commit no more than those",
+		},
+		{name + ": a precondition fails", []string{query, rollback}, func() error {
+			w := to("bookmarks", 12, q)
+			w.If.UnmodifiedSince = ss.Some(at(1))
+			_, err := s.Put(ctx, o, w, update("r00005", "z"))
+			return refused(err, fault.Precondition)
+		}, "the locks are given back at once"},
+		{name + ": DeleteCollection", writes, func() error { _, err := s.DeleteCollection(ctx, o, to("bookmarks", 13, q)); return err }, readAndCommit},
+		{name + ": DeleteAll", writes, func() error { return s.DeleteAll(ctx, o, ss.Precondition{}) }, readAndCommit},
+		{name + ": Sweep", nil, func() error { _, err := s.Sweep(ctx, at(14), 500); return err }, "Spanner does it"},
+	}
+}
+
+// refused is nil when err is of the code.
+func refused(err error, code fault.Code) error {
+	if fault.Is(err, code) {
+		return nil
+	}
+	return fmt.Errorf("%v, want %v", err, code)
+}
+
+func readTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
+	ctx := t.Context()
+	fill := func(collection string, us []ss.Update) func() error {
+		return func() error { _, err := s.Post(ctx, o, to(collection, 1, ss.Quota{}), us); return err }
+	}
+	list := func(q ss.Query) func() error {
+		q.Now = at(2)
+		return func() error { return drained(s.List(ctx, o, &q)) }
+	}
+	get := func(collection, id string) (ss.BSO, error) {
+		return s.Get(ctx, o, collection, id, ss.Precondition{}, at(2))
+	}
+	const one = "one query on one snapshot"
+	return []trip{
+		{"fill", writes, fill("history", updates(20, 10)), ""},
+		{"fill with more than a page in memory", writes, fill("forms", updates(6, 500_000)), ""},
+		{"Collections", reads, func() error { _, err := s.Collections(ctx, o); return err }, one},
+		{"Usage", reads, func() error { _, err := s.Usage(ctx, o, at(2)); return err }, one},
+		{"Get", reads, func() error { _, err := get("history", "r00001"); return err }, one},
+		{"Get what is not there", reads, func() error { _, err := get("history", "nobody"); return refused(err, fault.NotFound) }, one},
+		{"List", reads, list(ss.Query{Collection: "history", Full: true}), one},
+		{"List of ids, a page", reads, list(ss.Query{Collection: "history", Limit: ss.Some(5), Sort: ss.Newest}), one},
+		{"List of an empty collection", reads, list(ss.Query{Collection: "tabs", Full: true}), one},
+		{
+			"List of more than fits in memory", and(reads, reads), list(ss.Query{Collection: "forms", Full: true}),
+			"how many there are must be said before the last is read, so they are counted beside, on the same snapshot",
+		},
+		{"Ping", reads, func() error { return s.Ping(ctx) }, one},
+	}
+}
+
+// nameTrips are steps on names that the process has not met, or nobody.
+func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
+	ctx, neighbour := t.Context(), s.other(t)
+	named := func(names ...string) {
+		for _, name := range names {
+			if _, err := neighbour.Put(ctx, o, to(name, 0, ss.Quota{}), update("a", "x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	named("theirs-put", "theirs-get", "theirs-delete", "theirs-info")
+	put := func(name string, i int) func() error {
+		return func() error { _, err := s.Put(ctx, o, to(name, i, ss.Quota{}), update("a", "x")); return err }
+	}
+	get := func(name string) error {
+		_, err := s.Get(ctx, o, name, "a", ss.Precondition{}, at(9))
+		return err
+	}
+	const once = "a name is looked up once by a process"
+	return []trip{
+		{
+			"Put in a name that is new", and(reads, writes, writes), put("mine", 1),
+			"it is looked for, then made in a transaction of its own, so that users who need the same one do not wait for the write",
+		},
+		{"Put in it again", writes, put("mine", 2), once},
+		{"Put in a name that another process made", and(reads, writes), put("theirs-put", 3), once},
+		{"Put in that again", writes, put("theirs-put", 4), once},
+		{"Get of a name that another process made", and(reads, reads), func() error { return get("theirs-get") }, once},
+		{"Get of that again", reads, func() error { return get("theirs-get") }, once},
+		{"Get of a name that nobody has", reads, func() error { return refused(get("nobodys"), fault.NotFound) }, "a collection without a name has no record to look for"},
+		{"List of a name that nobody has", reads, func() error {
+			return drained(s.List(ctx, o, &ss.Query{Collection: "nobodys", Now: at(9)}))
+		}, "the same"},
+		{"DeleteCollection of a name that another process made", and(reads, writes), func() error {
+			_, err := s.DeleteCollection(ctx, o, to("theirs-delete", 5, ss.Quota{}))
+			return err
+		}, "looked up in the same transaction, so that whoever makes the name comes before or after"},
+		{"Collections with a name that another process made", and(reads, reads), func() error { _, err := s.Collections(ctx, o); return err }, once},
+		{"Collections again", reads, func() error { _, err := s.Collections(ctx, o); return err }, once},
+	}
+}
+
+// quotaTrips are the steps that count anew.
+func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
+	ctx := t.Context()
+	small := ss.Quota{Limit: 30, Enforce: true}
+	put := func(i int, q ss.Quota, payload string) func() error {
+		return func() error { _, err := s.Put(ctx, o, to("prefs", i, q), update("a", payload)); return err }
+	}
+	full := func(step func() error) func() error { return func() error { return refused(step(), fault.Quota) } }
+	recount, undone := []string{query, query, commit}, []string{query, query, rollback}
+	return []trip{
+		{"Put that nobody counts", writes, put(1, ss.Quota{}, "0123456789"), ""},
+		{"Put, the first that is counted", recount, put(2, large, "0123456789"), "there are no counters yet"},
+		{"Put, the next", writes, put(3, large, "0123456789"), "the counters say that there is room"},
+		{"Put over the quota", undone, full(put(4, small, strings.Repeat("x", 31))), "the counters may be too high, so they refuse nobody"},
+		{"Append over the quota", []string{query, query, query, rollback}, full(func() error {
+			_, err := s.Append(ctx, o, to("prefs", 5, small), "b", true, []ss.Update{update("b", strings.Repeat("x", 21))}, wide)
+			return err
+		}), "what the staged records will replace is looked up where it decides"},
+		{"Append that nobody counts", writes, func() error {
+			_, err := s.Append(ctx, o, to("prefs", 6, ss.Quota{}), "b", true, []ss.Update{update("b", "0123456789")}, wide)
+			return err
+		}, ""},
+		{"Commit over the quota", undone, full(func() error {
+			_, err := s.Commit(ctx, o, to("prefs", 7, ss.Quota{Limit: 15, Enforce: true}), "b", nil, wide)
+			return err
+		}), "counted anew, and nothing is written"},
+		{"Commit that is not counted any more", commits, func() error {
+			_, err := s.Commit(ctx, o, to("prefs", 8, ss.Quota{}), "b", nil, wide)
+			return err
+		}, "the counters go with the collection's row"},
+	}
+}
+
+// TestRouteToLeader: the header goes with what writes, where it is wanted, and
+// never with a read, which any replica may answer.
+func TestRouteToLeader(t *testing.T) {
+	t.Parallel()
+	for _, wanted := range []bool{false, true} {
+		s := newTapped(t, func(o *spannerdb.Options) { o.RouteToLeader = wanted })
+		o := user("a")
+		sent := func(name string, write bool, step func() error) {
+			t.Helper()
+			s.clear()
+			if err := step(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			calls := s.wire.taken()
+			if len(calls) == 0 {
+				t.Errorf("%s: nothing was sent", name)
+			}
+			for _, c := range calls {
+				if c.leader != (wanted && write) {
+					t.Errorf("%s, wanted %v: %s goes to the leader: %v", name, wanted, c.method, c.leader)
+				}
+			}
+		}
+		for _, trip := range writeTrips(t, s, "write", o, large) {
+			if trip.want != nil {
+				sent(trip.name, true, trip.step)
+			}
+		}
+		sent("Collections", false, func() error { _, err := s.Collections(t.Context(), o); return err })
+		sent("List", false, func() error { return drained(s.List(t.Context(), o, &ss.Query{Collection: "forms", Now: at(20)})) })
+	}
+}
+
+// TestCommitStats: Spanner is asked how many mutations a commit had, where
+// somebody wants to know.
+func TestCommitStats(t *testing.T) {
+	t.Parallel()
+	for _, wanted := range []bool{false, true} {
+		s := newTapped(t, func(o *spannerdb.Options) {
+			if !wanted {
+				o.Mutations = nil
+			}
+		})
+		if _, err := s.Put(t.Context(), user("a"), to("tabs", 1, ss.Quota{}), update("a", "x")); err != nil {
+			t.Fatal(err)
+		}
+		calls := s.wire.taken()
+		last, ok := calls[len(calls)-1].request.(*sppb.CommitRequest)
+		if !ok || last.GetReturnCommitStats() != wanted {
+			t.Errorf("wanted %v: %v", wanted, last.GetReturnCommitStats())
+		}
+	}
+}
