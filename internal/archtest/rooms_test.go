@@ -61,6 +61,7 @@ var ground = []helper{
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web"},
+	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},
 }
 
 // rules of the whole house.
@@ -76,7 +77,7 @@ func rules() []rule {
 	return append(all,
 		rule{
 			who: []string{"internal/app", "internal/app/cli"}, ours: slices.Concat(leaves, []string{
-				"internal/app", "internal/conf", "internal/obs", "internal/sweep", "internal/web", "internal/auth/*", "internal/db/*",
+				"internal/app", "internal/conf", "internal/obs", "internal/sweep", "internal/web", "internal/web/rate", "internal/auth/*", "internal/db/*",
 				"internal/outbox", "internal/outbox/sqlite", "internal/outbox/postgres",
 			}, roomFolders()),
 			libs: []string{"*"}, tests: []string{"internal/**", "test/**"},
@@ -144,7 +145,7 @@ func (r room) rules() []rule {
 			reason: "the root holds the room's rules, to be read and tested without a server, a driver or another room",
 		},
 		{
-			who: []string{root + "/httpapi"}, ours: slices.Concat(own, leaves, []string{"internal/web", "internal/auth/*", "internal/obs"}),
+			who: []string{root + "/httpapi"}, ours: slices.Concat(own, leaves, []string{"internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
 			libs: r.wire, tests: tests,
 			reason: "httpapi speaks the protocol and leaves what is kept to the Store that it is given",
 		},
