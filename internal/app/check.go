@@ -149,7 +149,10 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	// Nobody signs anything in a check.
 	one.Server.MasterSecret, one.Server.AdminToken, one.Tokenserver.FxAMetricsHashSecret = "check", "check", "check"
 	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true})
-	if err != nil {
+	switch {
+	case err != nil && room == syncRoom && cfg.OnSpanner():
+		return Finding{Wrong, what, err.Error(), "gcloud auth application-default login, or name a key by GOOGLE_APPLICATION_CREDENTIALS; for the emulator, set syncstorage.spanner_emulator_host"}
+	case err != nil:
 		return Finding{Wrong, what, err.Error(), "see the message; --data says where the embedded databases are"}
 	}
 	defer func() { _ = a.Close() }() // nothing was written
@@ -157,19 +160,22 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	pending, err := d.pending(ctx, d.set)
 	switch {
 	case err != nil:
-		return Finding{Wrong, what, d.where + ": " + err.Error(), "start the database, or correct " + room + ".database_url"}
+		return Finding{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}
 	case len(pending) > 0 && d.engine == engineSQLite:
 		return Finding{State: Right, What: what, Says: fmt.Sprintf("%s: %d changes of the tables will be applied at the next start", d.where, len(pending))}
 	case len(pending) > 0:
 		return Finding{Wrong, what, fmt.Sprintf("%s: the tables need %d changes", d.where, len(pending)), "run: holdfast migrate"}
 	}
 	found := Finding{State: Right, What: what, Says: d.where + ": reached, tables are up to date"}
+	if d.engine == engineSpanner && cfg.Syncstorage.EmulatorHost != "" {
+		found.Says += ", in an emulator, which keeps nothing"
+	}
 	if d.pooler == nil {
 		return found
 	}
 	switch pooled, prepares, err := d.pooler(ctx); {
 	case err != nil:
-		return Finding{Wrong, what, d.where + ": " + err.Error(), "start the database, or correct " + room + ".database_url"}
+		return Finding{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}
 	case pooled && prepares:
 		return Finding{Warning, what, d.where + ": reached through a connection pooler, and statements are prepared",
 			"add default_query_exec_mode=exec to " + room + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)"}

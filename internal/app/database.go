@@ -101,9 +101,6 @@ func (a *App) openSpanner(ctx context.Context, room, name string, cfg syncstorag
 	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
 		return nil, err
 	}
-	if cfg.EmulatorHost != "" {
-		a.log.Warn("on the emulator of Spanner: nothing is kept, and writes are done one after the other", "room", room, "emulator", cfg.EmulatorHost)
-	}
 	predicted := a.metrics.Counter("holdfast_sync_spanner_predicted_mutations_total", "Mutations that commits on Spanner were predicted to have, by step.", "step")
 	counted := a.metrics.Counter("holdfast_sync_spanner_mutations_total", "Mutations that Spanner has counted in commits, by step; the emulator counts none.", "step")
 	db, err := spannerdb.Open(ctx, spannerdb.Options{

@@ -48,6 +48,9 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		a.observeCertificate(cert.Leaf.NotAfter)
 		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 	}
+	if host := a.cfg.Syncstorage.EmulatorHost; host != "" && a.cfg.Syncstorage.Enabled && a.cfg.OnSpanner() {
+		a.log.Warn("on the emulator of Spanner: nothing is kept, and writes are done one after the other", "room", syncRoom, "emulator", host)
+	}
 	a.announce(out, main, admin)
 	a.notify("READY=1") // from here on connections wait for their turn, and none is refused
 

@@ -35,6 +35,9 @@ func (c *Config) fitSpanner(report *conf.Report) (errs []error) {
 	for _, key := range []string{"database_pool_connection_lifespan", "database_pool_connection_max_idle"} {
 		note(key, "has no effect: Spanner's client looks after its connections itself")
 	}
+	for _, key := range []string{"sweep_interval", "sweep_after", "sweep_limit"} {
+		note(key, "has no effect: Spanner removes what has expired by itself")
+	}
 	l := &c.Syncstorage.Limits
 	if report.Where("syncstorage.limits.max_total_records") == "default" {
 		l.MaxTotalRecords = budget.Records
@@ -45,6 +48,19 @@ func (c *Config) fitSpanner(report *conf.Report) (errs []error) {
 		l.MaxTotalBytes = budget.LoadSize
 	}
 	return errs
+}
+
+// mend is what to do about a room's database that cannot be used.
+func (c *Config) mend(room string, e engine) string {
+	correct := ", or correct " + room + ".database_url"
+	switch {
+	case e != engineSpanner:
+		return "start the database" + correct
+	case c.Syncstorage.EmulatorHost != "":
+		return "start the emulator on " + c.Syncstorage.EmulatorHost + " and run: holdfast migrate"
+	default:
+		return "see that the database is there and that the account may use it" + correct
+	}
 }
 
 // fitRecords holds the numbers of records against the mutations of a commit.

@@ -98,6 +98,7 @@ func TestLimitsThatFitSpanner(t *testing.T) {
 		{"fewer", []string{limit("MAX_TOTAL_RECORDS", "1664"), limit("MAX_TOTAL_BYTES", "99000000")}, 1_664, 99_000_000, 0},
 		{"all bytes", []string{limit("MAX_TOTAL_BYTES", "100000000")}, 9_984, 100_000_000, 0},
 		{"more bytes", []string{limit("MAX_TOTAL_BYTES", "100000001")}, 9_984, 100_000_000, 1},
+		{"sweeps", []string{"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=1h", "HOLDFAST_SYNCSTORAGE__SWEEP_AFTER=1h", "HOLDFAST_SYNCSTORAGE__SWEEP_LIMIT=1"}, 9_984, 100_000_000, 3},
 		{"every request a full batch", []string{limit("MAX_POST_RECORDS", "9984"), limit("MAX_POST_BYTES", "100000000"), limit("MAX_REQUEST_BYTES", "200000000")}, 9_984, 100_000_000, 0},
 	} {
 		cfg, report, err := Load("", append(tc.environ, onSpanner))

@@ -17,7 +17,7 @@ type Config struct {
 
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database; on Spanner, most transactions under way."`
 	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection, or on Spanner for its turn, before it is answered with 503."`
-	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, before the request is answered with 503."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, or Spanner for a transaction with all its tries, before the request is answered with 503."`
 	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never. Without effect on Spanner."`
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default. Without effect on Spanner."`
 	PoolSweeper           time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Accepted and without effect: Spanner's client has no pool of sessions to sweep any more."`
@@ -25,9 +25,9 @@ type Config struct {
 	EmulatorHost          string        `toml:"spanner_emulator_host" doc:"host:port of Spanner's emulator, which is then used instead of Google Cloud, in plain text and without credentials. For tests."`
 
 	MaxNames      int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
-	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: only by the command sweep."`
-	SweepAfter    time.Duration `toml:"sweep_after" doc:"How long after its end a record or batch is removed; until then it is only invisible. A clock that is wrong by less, for a while or on one of several servers, destroys nothing."`
-	SweepLimit    int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes."`
+	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: only by the command sweep. Without effect on Spanner, which removes them by itself."`
+	SweepAfter    time.Duration `toml:"sweep_after" doc:"How long after its end a record or batch is removed; until then it is only invisible. A clock that is wrong by less, for a while or on one of several servers, destroys nothing. Without effect on Spanner."`
+	SweepLimit    int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes. Without effect on Spanner."`
 	HawkTimeSkew  time.Duration `toml:"hawk_time_skew" doc:"How far a client's clock may be off. Clients with wrong clocks are common."`
 	Limits        Limits        `toml:"limits" doc:"What one request, batch and user may hold. Clients read them from info/configuration."`
 	DocumentsLink string        `toml:"documents_link" doc:"Where a browser that opens the root of the server is sent."`

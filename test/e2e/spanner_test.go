@@ -47,7 +47,7 @@ func TestSpanner(t *testing.T) {
 	if a := c.Want(t, http.StatusServiceUnavailable, "PUT", "/storage/tabs/x", `{"payload":"early"}`); a.Header.Get("Retry-After") == "" {
 		t.Error("not migrated: nobody says when to come again")
 	}
-	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run holdfast migrate") {
+	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run holdfast migrate") || !strings.Contains(r.Stdout, "mend: start the emulator on ") {
 		t.Errorf("check of nothing: %d\n%s", r.Status, r.Stdout)
 	}
 	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") {
@@ -57,7 +57,7 @@ func TestSpanner(t *testing.T) {
 	if out := s.Verb("migrate"); out != "nothing to do\n" {
 		t.Errorf("migrate again:\n%s", out)
 	}
-	if out := s.Verb("check"); !strings.Contains(out, "reached, tables are up to date") || strings.Contains(out, "WRONG") {
+	if out := s.Verb("check"); !strings.Contains(out, "reached, tables are up to date, in an emulator") || strings.Contains(out, "WRONG") {
 		t.Errorf("check:\n%s", out)
 	}
 	requests(t, c)

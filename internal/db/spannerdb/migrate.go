@@ -160,7 +160,7 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 		case code == codes.NotFound:
 			return fault.Wrap(fault.Unavailable, "the database does not exist: make it first, with gcloud spanner databases create", err)
 		case code == codes.PermissionDenied:
-			return fault.Wrap(fault.Unavailable, "the account may not change the tables: run holdfast migrate with the role roles/spanner.databaseAdmin", err)
+			return fault.Wrap(fault.Unavailable, "the account may not change the tables: run holdfast migrate with the role roles/spanner.databaseUser", err)
 		default:
 			return classify(err)
 		}
