@@ -79,20 +79,7 @@ func TestReapedCounters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, o, q := newTapped(t, nil), user("a"), ss.Quota{Limit: 100, Enforce: true}
-			short := func(id string) ss.Update {
-				return ss.Update{ID: id, Payload: ss.Some([]byte(strings.Repeat("x", 45))), TTL: ss.Some[int64](10)}
-			}
-			for i, collection := range []string{"forms", "tabs"} {
-				if _, err := s.Put(t.Context(), o, to(collection, i, q), short("short")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if n, err := reap(t.Context(), s.db, at(50)); n != 2 || err != nil {
-				t.Fatalf("%d records reaped, %v", n, err)
-			}
-			if got := counted(t, s.db, o); len(got) != 2 || !got[0].wrong() || !got[1].wrong() {
-				t.Fatalf("the counters are right: %v", got)
-			}
+			fillAndReap(t, s, o, q)
 			s.clear()
 			w, err := write(s, o, q, []ss.Update{update("new", strings.Repeat("y", 40))})
 			if err != nil || w.Used != 40 {
@@ -101,11 +88,7 @@ func TestReapedCounters(t *testing.T) {
 			if n := recounts(s.wire.taken()); n != 1 {
 				t.Errorf("counted %d times", n)
 			}
-			for _, c := range counted(t, s.db, o) {
-				if !c.count.Valid || c.wrong() {
-					t.Errorf("afterwards the counters are %+v", c)
-				}
-			}
+			checkCounted(t, s, o)
 			// What is there decides, not what was there.
 			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !fault.Is(err, fault.Quota) {
 				t.Errorf("a byte too many: %v", err)
@@ -114,6 +97,33 @@ func TestReapedCounters(t *testing.T) {
 				t.Errorf("all that is left: %d used, %v", w.Used, err)
 			}
 		})
+	}
+}
+
+// fillAndReap lets two collections have counters of 45 bytes each, and no record.
+func fillAndReap(t *testing.T, s *tapped, o ss.Owner, q ss.Quota) {
+	t.Helper()
+	for i, collection := range []string{"forms", "tabs"} {
+		u := ss.Update{ID: "short", Payload: ss.Some([]byte(strings.Repeat("x", 45))), TTL: ss.Some[int64](10)}
+		if _, err := s.Put(t.Context(), o, to(collection, i, q), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := reap(t.Context(), s.db, at(50)); n != 2 || err != nil {
+		t.Fatalf("%d records reaped, %v", n, err)
+	}
+	if got := counted(t, s.db, o); len(got) != 2 || !got[0].wrong() || !got[1].wrong() {
+		t.Fatalf("the counters are right: %v", got)
+	}
+}
+
+// checkCounted holds that every collection has counters, and the right ones.
+func checkCounted(t *testing.T, s *tapped, o ss.Owner) {
+	t.Helper()
+	for _, c := range counted(t, s.db, o) {
+		if !c.count.Valid || c.wrong() {
+			t.Errorf("afterwards the counters are %+v", c)
+		}
 	}
 }
 
@@ -148,82 +158,34 @@ func TestUncountedOnce(t *testing.T) {
 		if want := int64(10 * (4 + i)); w.Used != want {
 			t.Errorf("write %d: %d used, want %d", i, w.Used, want)
 		}
-		for _, c := range counted(t, s.db, o) {
-			if !c.count.Valid || c.wrong() {
-				t.Errorf("write %d leaves %+v", i, c)
-			}
-		}
+		checkCounted(t, s, o)
 	}
 }
 
 // TestQuotaFlips: a quota is switched off and on between any two writes, as two
-// releases or two configurations on one database do. Counters are then right,
-// or not there.
+// configurations on one database do. Counters are then right, or not there.
 func TestQuotaFlips(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s, o, r := newTapped(t, nil), user("a"), rand.New(rand.NewPCG(seed, 0))
-			open, made := "", 0 // where the batch is open, and how many have been
-			some := func() []ss.Update {
-				us := make([]ss.Update, 1+r.IntN(3))
-				for i := range us {
-					us[i] = ss.Update{ID: fmt.Sprint(r.IntN(6))}
-					if r.IntN(4) > 0 {
-						us[i].Payload = ss.Some([]byte(strings.Repeat("x", r.IntN(30))))
-					}
-					if r.IntN(3) == 0 {
-						us[i].TTL = ss.Some(int64(r.IntN(20)))
-					}
-				}
-				return ss.Distinct(us)
-			}
+			s := newTapped(t, nil)
+			f := flips{t: t, s: s, o: user("a"), r: rand.New(rand.NewPCG(seed, 0))}
 			written := map[bool]int{} // by whether there was a quota
 			for i := range 60 {
-				w := to([]string{"forms", "tabs"}[r.IntN(2)], i, ss.Quota{})
-				if r.IntN(2) == 0 {
-					w.Quota = ss.Quota{Limit: []int64{80, 1 << 40}[r.IntN(2)], Enforce: r.IntN(2) == 0}
+				w := to([]string{"forms", "tabs"}[f.r.IntN(2)], i, ss.Quota{})
+				if f.r.IntN(2) == 0 {
+					w.Quota = ss.Quota{Limit: []int64{80, 1 << 40}[f.r.IntN(2)], Enforce: f.r.IntN(2) == 0}
 				}
-				var err error
-				step := r.IntN(7)
-				switch step {
-				case 0:
-					_, err = s.Put(t.Context(), o, w, some()[0])
-				case 1, 2:
-					_, err = s.Post(t.Context(), o, w, some())
-				case 3, 4:
-					if open == "" {
-						made++
-						if _, err = s.Append(t.Context(), o, w, ss.BatchID(fmt.Sprint(made)), true, some(), wide); err == nil {
-							open = w.Collection
-						}
-					} else {
-						w.Collection = open
-						_, err = s.Commit(t.Context(), o, w, ss.BatchID(fmt.Sprint(made)), some(), wide)
-						if err == nil || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {
-							open = ""
-						}
-					}
-				case 5:
-					_, err = s.DeleteBSOs(t.Context(), o, w, []string{"1", "3"})
-				case 6:
-					if r.IntN(4) == 0 {
-						if _, err = s.DeleteCollection(t.Context(), o, w); err == nil && open == w.Collection {
-							open = ""
-						}
-					} else if _, err = s.DeleteBSO(t.Context(), o, w, "2"); fault.Is(err, fault.NotFound) {
-						err = nil
-					}
-				}
-				if err != nil && !fault.Is(err, fault.Quota) {
-					t.Fatalf("step %d, kind %d: %v", i, step, err)
+				kind, err := f.step(w)
+				if err != nil && !fault.Is(err, fault.Quota) && !fault.Is(err, fault.NotFound) {
+					t.Fatalf("step %d, %s: %v", i, kind, err)
 				}
 				if err == nil {
 					written[w.Quota.Limit > 0]++
 				}
-				if all := counted(t, s.db, o); slices.ContainsFunc(all, sums.wrong) {
-					t.Fatalf("step %d, kind %d, quota %d: the counters are wrong: %+v", i, step, w.Quota.Limit, all)
+				if all := counted(t, s.db, f.o); slices.ContainsFunc(all, sums.wrong) {
+					t.Fatalf("step %d, %s, quota %d: the counters are wrong: %+v", i, kind, w.Quota.Limit, all)
 				}
 			}
 			if written[true] < 10 || written[false] < 10 {
@@ -231,4 +193,71 @@ func TestQuotaFlips(t *testing.T) {
 			}
 		})
 	}
+}
+
+// flips takes random steps.
+type flips struct {
+	t    *testing.T
+	s    *tapped
+	o    ss.Owner
+	r    *rand.Rand
+	open string // the collection that a batch is open in; "": in none
+	made int    // batches so far, the last of which may be open
+}
+
+func (f *flips) step(w ss.Write) (kind string, err error) {
+	ctx := f.t.Context()
+	switch f.r.IntN(8) {
+	case 0:
+		_, err = f.s.Put(ctx, f.o, w, f.updates()[0])
+		return "Put", err
+	case 1, 2:
+		_, err = f.s.Post(ctx, f.o, w, f.updates())
+		return "Post", err
+	case 3, 4, 5:
+		return f.batch(w)
+	case 6:
+		_, err = f.s.DeleteBSOs(ctx, f.o, w, []string{"1", "3"})
+		return "DeleteBSOs", err
+	}
+	if f.r.IntN(4) > 0 {
+		_, err = f.s.DeleteBSO(ctx, f.o, w, "2")
+		return "DeleteBSO", err
+	}
+	if _, err = f.s.DeleteCollection(ctx, f.o, w); err == nil && f.open == w.Collection {
+		f.open = ""
+	}
+	return "DeleteCollection", err
+}
+
+// batch opens a batch, or commits the one that is open.
+func (f *flips) batch(w ss.Write) (kind string, err error) {
+	if f.open != "" {
+		w.Collection = f.open
+		if _, err = f.s.Commit(f.t.Context(), f.o, w, ss.BatchID(fmt.Sprint(f.made)), f.updates(), wide); err == nil {
+			f.open = ""
+		}
+		return "Commit", err
+	}
+	f.made++
+	if _, err = f.s.Append(f.t.Context(), f.o, w, ss.BatchID(fmt.Sprint(f.made)), true, f.updates(), wide); err == nil {
+		f.open = w.Collection
+	}
+	return "Append", err
+}
+
+// updates are up to three records of six: with a payload or without, and some
+// that expire soon or at once.
+func (f *flips) updates() []ss.Update {
+	us := make([]ss.Update, 1+f.r.IntN(3))
+	for i := range us {
+		us[i] = ss.Update{ID: fmt.Sprint(f.r.IntN(6))}
+		if f.r.IntN(4) > 0 {
+			us[i].Payload = ss.Some([]byte(strings.Repeat("x", f.r.IntN(30))))
+		}
+		if f.r.IntN(3) == 0 {
+			us[i].TTL = ss.Some(int64(f.r.IntN(20)))
+		}
+	}
+	return ss.Distinct(us)
 }
