@@ -3,6 +3,7 @@
 package monitoring
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"holdfast/internal/testdb/spannertest"
 	"holdfast/test/binary"
 )
 
@@ -46,10 +48,46 @@ func exported(t *testing.T) string {
 	return once.text
 }
 
-// served are its metrics.
+// served are its metrics, and those of Spanner, which a server elsewhere has not.
 func served(t *testing.T) map[string]metric {
 	t.Helper()
-	return parse(t, exported(t))
+	metrics := parse(t, exported(t))
+	for _, name := range onSpanner {
+		if _, ok := metrics[name]; ok {
+			t.Errorf("a server that is not on Spanner has %s", name)
+		}
+		metrics[name] = metric{kind: "counter", labels: []string{"step"}}
+	}
+	return metrics
+}
+
+var onSpanner = []string{"holdfast_sync_spanner_mutations_total", "holdfast_sync_spanner_predicted_mutations_total"}
+
+// TestMetricsOnSpanner holds those that served adds against a server there.
+func TestMetricsOnSpanner(t *testing.T) {
+	t.Parallel()
+	emulator, database := spannertest.Name(t)
+	s := binary.Launch(t, t.TempDir(), "SPANNER_EMULATOR_HOST="+emulator, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://"+database)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+	s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo").Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"x"}`)
+	text := s.AwaitAnswer("/metrics", func(status int, _ string) bool { return status == http.StatusOK })
+	if !strings.Contains(text, `holdfast_sync_spanner_predicted_mutations_total{step="sync.put"} 12`) {
+		t.Error("the commit of one record was not predicted")
+	}
+	there := parse(t, text)
+	var own []string
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if strings.HasPrefix(name, "holdfast_sync_spanner_") {
+			own = append(own, name)
+			if m := there[name]; m.kind != "counter" || !slices.Equal(m.labels, []string{"step"}) {
+				t.Errorf("%s is a %s of %v", name, m.kind, m.labels)
+			}
+		}
+	}
+	if !slices.Equal(own, onSpanner) {
+		t.Errorf("a server on Spanner has %v", own)
+	}
 }
 
 // scrape starts a server, with a certificate because that has a metric, and
