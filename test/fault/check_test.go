@@ -76,6 +76,9 @@ func (h *harness) settle(w *writer, there state) {
 	switch {
 	case maps.Equal(there, w.state):
 		h.tally.absent++ // its batch is open still, and can be committed
+		if h.stages && lost.commits {
+			w.batch = nil // its last records may be staged, or not
+		}
 	case maps.Equal(there, after):
 		if h.load.certain && lost.refused {
 			h.t.Errorf("%s was refused, and done", lost)

@@ -111,6 +111,8 @@ type harness struct {
 	writers []*writer
 	load    *load         // of the round
 	leaps   bool          // the clock does, and open batches may end by it
+	stages  bool          // a commit that is not done may leave its own records in the batch
+	enough  int           // at most 20 more acknowledgements than this are waited for in a round
 	bound   time.Duration // in which a request is answered, come what may
 	tally   tally
 	clock   atomic.Int64 // ticks when a request is sent and when it is acknowledged
@@ -129,7 +131,7 @@ func newHarness(t *testing.T, data string, vars ...string) *harness {
 	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	h.bound = bound
+	h.bound, h.enough = bound, 100
 	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	t.Cleanup(h.client.CloseIdleConnections)
 	for range users {
@@ -207,7 +209,7 @@ func (h *harness) round(r int, f fault) {
 	choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xff))
 	load := newLoad(f)
 	h.load = load
-	enough := load.after(20 + choose.IntN(100))
+	enough := load.after(20 + choose.IntN(h.enough))
 	wait := time.Duration(choose.IntN(5000)) * time.Microsecond
 	var writing sync.WaitGroup
 	for i, w := range h.writers {

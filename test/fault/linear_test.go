@@ -17,6 +17,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/spannertest"
 	"holdfast/test/binary"
 )
 
@@ -29,15 +30,20 @@ func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		runCrowd(t, 1, testdb.SQLite(t))
+		runCrowd(t, 1, crowdTime(t), testdb.SQLite(t))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		runCrowd(t, 2, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
+		runCrowd(t, 2, crowdTime(t), t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
 	})
 	t.Run("Citus", func(t *testing.T) {
 		t.Parallel()
-		runCrowd(t, 2, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
+		runCrowd(t, 2, crowdTime(t), t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
+	})
+	t.Run("Spanner", func(t *testing.T) {
+		t.Parallel()
+		// The emulator is busy all the time, and its writes wait for each other.
+		runCrowd(t, 2, crowdTime(t)/5, t.TempDir(), onSpanner(spannertest.Name(t))...)
 	})
 }
 
@@ -67,7 +73,7 @@ type crowd struct {
 	history map[*user]history
 }
 
-func runCrowd(t *testing.T, servers int, data string, vars ...string) {
+func runCrowd(t *testing.T, servers int, long time.Duration, data string, vars ...string) {
 	t.Helper()
 	vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false")
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
@@ -82,7 +88,7 @@ func runCrowd(t *testing.T, servers int, data string, vars ...string) {
 	c.client = &http.Client{Timeout: bound, Transport: spread}
 	t.Cleanup(spread.next.CloseIdleConnections)
 
-	waves := max(1, int(crowdTime(t)/wavePeriod))
+	waves := max(1, int(long/wavePeriod))
 	for uid := range (waves/wavesPerUser + 2) * crowdUsers {
 		c.users = append(c.users, newUser(t, secret, int64(uid+1)))
 	}

@@ -71,9 +71,9 @@ func (h *harness) choice(round int) *rand.Rand {
 
 // hold lasts for a moment in most rounds, and in one of five until a write is
 // refused, which has to happen in time.
-func (o *outage) hold(round int, choose *rand.Rand) {
+func (h *harness) hold(round int, choose *rand.Rand) {
 	if round%5 == 4 {
-		pause(o.load.refused, o.bound+time.Second)
+		pause(h.load.refused, h.bound+time.Second)
 	}
 	pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
@@ -140,15 +140,15 @@ func (o *outage) pooled(s *binary.Server) int {
 }
 
 // end fails if the outages have left something behind in the server.
-func (o *outage) end() {
-	o.t.Helper()
-	if o.second == nil { // with two there is always one that serves
-		o.struck()
+func (h *harness) end() {
+	h.t.Helper()
+	if h.second == nil { // with two there is always one that serves
+		h.struck()
 	}
-	o.client.CloseIdleConnections()
+	h.client.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
 	goroutines := regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
-	o.server.AwaitAnswer("/metrics", func(_ int, body string) bool {
+	h.server.AwaitAnswer("/metrics", func(_ int, body string) bool {
 		found := goroutines.FindStringSubmatch(body)
 		if found == nil {
 			return false
