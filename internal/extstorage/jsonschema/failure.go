@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"slices"
 	"strings"
 
 	"holdfast/internal/fault"
@@ -24,7 +25,7 @@ func (*Error) FaultCode() fault.Code { return fault.Invalid }
 // pointer never changes under who keeps it.
 type pointer []string
 
-func (p pointer) add(tokens ...string) pointer { return append(p[:len(p):len(p)], tokens...) }
+func (p pointer) add(tokens ...string) pointer { return append(slices.Clip(p), tokens...) }
 
 func (p pointer) refuse(reason string) *Error { return &Error{Pointer: p.String(), Reason: reason} }
 

@@ -1,6 +1,9 @@
 package jsonschema
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // fanout counts what references multiply. A document of 2 KB in which each of
 // 24 schemas offers the next one twice is 2^24 subschemas to the library, for
@@ -69,7 +72,7 @@ func (n *node) countWrittenOut() int {
 // here are the subschemas that the value of n is held against as well. All
 // that a $dynamicRef may lead to are among them.
 func (n *node) here() []*node {
-	all := n.same[:len(n.same):len(n.same)]
+	all := slices.Clip(n.same)
 	if n.ref != nil {
 		all = append(all, n.ref)
 	}

@@ -60,11 +60,13 @@ func instructions(re *syntax.Regexp) int {
 	for _, sub := range re.Sub {
 		sum += instructions(sub)
 	}
-	switch re.Op {
-	case syntax.OpLiteral:
+	switch {
+	case re.Op == syntax.OpLiteral:
 		sum = len(re.Rune)
-	case syntax.OpRepeat:
-		sum *= max(re.Max, re.Min+1)
+	case re.Op == syntax.OpRepeat && re.Max < 0:
+		sum *= re.Min + 1
+	case re.Op == syntax.OpRepeat:
+		sum *= re.Max
 	}
 	return min(sum, MaxPattern+1)
 }

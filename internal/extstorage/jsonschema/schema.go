@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"errors"
+	"maps"
 	"runtime"
 	"strconv"
 
@@ -54,6 +55,14 @@ func (s *Schema) Validate(value []byte) error {
 	if err != nil {
 		return err
 	}
+	return s.hold(v)
+}
+
+// errTooManySteps is the end of a validation that took MaxSteps.
+var errTooManySteps = &Error{Reason: "takes too many steps to be checked by the schema"}
+
+// hold is Validate of a value that decode made.
+func (s *Schema) hold(v any) error {
 	i, err := s.take()
 	if err != nil {
 		return err
@@ -63,7 +72,7 @@ func (s *Schema) Validate(value []byte) error {
 	err = i.opposite.Validate(v)
 	switch {
 	case i.steps < 0:
-		return &Error{Reason: "takes too many steps to be checked by the schema"}
+		return errTooManySteps
 	case err != nil:
 		return nil // the opposite fails
 	}
@@ -140,9 +149,7 @@ func (s *Schema) forLibrary(n *node) any {
 		return n.keywords == nil && n.flat || n.keywords != nil
 	}
 	keywords := make(map[string]any, len(n.keywords)+1)
-	for keyword, value := range n.keywords {
-		keywords[keyword] = value
-	}
+	maps.Copy(keywords, n.keywords)
 	for _, keyword := range []string{"type", "enum", "const", "required"} {
 		delete(keywords, keyword)
 	}

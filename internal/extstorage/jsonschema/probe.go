@@ -1,0 +1,199 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	probeTurns  = 6     // of each kind of probe
+	probeValues = 1_500 // in a broad probe
+)
+
+// probes are values that follow the schema's own structure as far as a value
+// may go: those that are cheap to check do not show that another is not. Some
+// are broad, some are one long way down; half of them are wrong at their ends,
+// because alternatives are all tried only when each of them fails.
+func (d *document) probes() (all []any) {
+	for turn := range probeTurns {
+		for _, wrong := range []bool{false, true} {
+			p := prober{document: d, turn: turn, wrong: wrong}
+			all = append(all, p.value(d.nodes[:1], 0, probeValues))
+			p.narrow = true
+			all = append(all, p.value(d.nodes[:1], 0, MaxDepth+1))
+		}
+	}
+	return all
+}
+
+// prober makes one probe.
+type prober struct {
+	document *document
+	turn     int  // which of several alternatives is taken
+	narrow   bool // one member or item of each value
+	wrong    bool // ends are of a type that nobody asked for
+}
+
+// value makes a value that all of some subschemas are held against, of at most
+// so many values.
+func (p *prober) value(nodes []*node, depth, most int) any {
+	nodes = closure(nodes)
+	if v, ok := p.given(nodes); ok {
+		return v
+	}
+	members, items := p.members(nodes), itemsOf(nodes)
+	if depth == MaxDepth-1 || most <= 1 || len(members)+len(items) == 0 {
+		return p.end(nodes)
+	}
+	if len(members) == 0 || len(items) > 0 && p.turn%2 == 1 {
+		count := 3
+		if p.narrow {
+			count = 1
+		}
+		array := make([]any, count)
+		for i := range array {
+			array[i] = p.value(items, depth+1, p.share(most, count))
+		}
+		return array
+	}
+	names := slices.Sorted(maps.Keys(members))
+	if p.narrow {
+		names = p.further(members, names)
+	}
+	object := make(map[string]any, len(names))
+	for _, name := range names {
+		object[name] = p.value(members[name], depth+1, p.share(most, len(names)))
+	}
+	return object
+}
+
+// share is how many values each of some members or items may be.
+func (p *prober) share(most, among int) int {
+	if p.narrow {
+		return most - 1 // all but one are single values
+	}
+	return (most - 1) / among
+}
+
+// closure is nodes and all that the same value is held against with them.
+func closure(nodes []*node) (all []*node) {
+	seen := map[*node]bool{}
+	for queue := slices.Clone(nodes); len(queue) > 0; {
+		n := queue[0]
+		queue = queue[1:]
+		if !seen[n] {
+			seen[n] = true
+			all = append(all, n)
+			queue = append(queue, n.here()...)
+		}
+	}
+	return all
+}
+
+// given is one of the values that some subschemas name.
+func (p *prober) given(nodes []*node) (any, bool) {
+	var values []any
+	for _, n := range nodes {
+		if v, ok := n.keywords["const"]; ok {
+			values = append(values, v)
+		}
+		enum, _ := n.keywords["enum"].([]any)
+		values = append(values, enum...)
+	}
+	if len(values) == 0 {
+		return nil, false
+	}
+	return values[p.turn%len(values)], true
+}
+
+// members are the subschemas of each member that some subschemas describe. One
+// that none of them names stands for all others.
+func (p *prober) members(nodes []*node) map[string][]*node {
+	members := map[string][]*node{}
+	var rest []*node
+	for _, n := range nodes {
+		for name := range n.object("properties") {
+			members[name] = append(members[name], p.document.child(n, "properties", name))
+		}
+		for name := range n.object("patternProperties") {
+			rest = append(rest, p.document.child(n, "patternProperties", name))
+		}
+		for _, keyword := range []string{"additionalProperties", "unevaluatedProperties"} {
+			if child := p.document.child(n, keyword); child != nil && len(child.keywords) > 0 {
+				rest = append(rest, child)
+			}
+		}
+	}
+	if len(rest) > 0 {
+		members["other"] = append(members["other"], rest...)
+		for name := range members { // one of the others, to who does not name it
+			if name != "other" {
+				members[name] = append(members[name], rest...)
+			}
+		}
+	}
+	return members
+}
+
+// itemsOf are the subschemas of the items that some subschemas describe.
+func itemsOf(nodes []*node) (items []*node) {
+	for _, n := range nodes {
+		for _, child := range n.inside {
+			parent := child.at[len(n.at)]
+			if slices.Contains([]string{"prefixItems", "items", "contains", "unevaluatedItems"}, parent) && len(child.keywords) > 0 {
+				items = append(items, child)
+			}
+		}
+	}
+	return items
+}
+
+// further is the one name by which the way goes on, and those by which
+// alternatives are told apart.
+func (p *prober) further(members map[string][]*node, names []string) (kept []string) {
+	var ways []string
+	for _, name := range names {
+		below := closure(members[name])
+		if _, ok := p.given(below); ok {
+			kept = append(kept, name)
+		} else if len(p.members(below))+len(itemsOf(below)) > 0 {
+			ways = append(ways, name)
+		}
+	}
+	if len(ways) > 0 {
+		kept = append(kept, ways[p.turn%len(ways)])
+	}
+	return kept
+}
+
+// end is a value without values in it.
+func (p *prober) end(nodes []*node) any {
+	types, pattern := map[string]bool{}, 0
+	for _, n := range nodes {
+		for _, name := range append(n.strings("type"), n.text("type")) {
+			types[name] = true
+		}
+		pattern += n.pattern
+	}
+	switch {
+	case p.wrong && !types["boolean"]:
+		return true
+	case p.wrong:
+		return json.Number("0.5")
+	case pattern > 0:
+		return strings.Repeat("a", 2<<10)
+	case types["string"]:
+		return "a text"
+	case types["integer"], types["number"]:
+		return json.Number("1")
+	case types["boolean"]:
+		return true
+	case types["array"]:
+		return []any{}
+	case types["object"]:
+		return map[string]any{}
+	}
+	return nil
+}

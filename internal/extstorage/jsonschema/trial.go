@@ -1,0 +1,154 @@
+package jsonschema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// What a trial may take. On Linux the process has limits of its own, so that it
+// ends also when nobody is left to kill it.
+const (
+	TrialTime   = 2 * time.Second // by the clock, and of processors
+	TrialMemory = 256 << 20       // bytes
+	trials      = 2               // at a time
+)
+
+// Sandbox tries schemas in processes that can be killed: the second net under
+// Check, for what is slow or large in a way that nobody thought of.
+type Sandbox struct {
+	command func(context.Context) *exec.Cmd
+	slots   chan struct{}
+}
+
+// NewSandbox makes a sandbox of a command that does nothing but call Main: the
+// server's own program with a verb that is not in its help. The command gets an
+// empty environment, unless it has one: what is in the server's may be secret.
+func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
+	return &Sandbox{command: command, slots: make(chan struct{}, trials)}
+}
+
+// trial is what a sandbox writes to its process.
+type trial struct {
+	Document []byte   `json:"document"`
+	Samples  [][]byte `json:"samples"`
+}
+
+// verdict is what the process answers.
+type verdict struct {
+	Passed  bool   `json:"passed"`
+	Pointer string `json:"pointer"`
+	Reason  string `json:"reason"`
+	Broken  string `json:"broken"` // the trial itself did not happen
+}
+
+// Trial compiles a document that has passed Check, and holds values of its own
+// shape and the samples against it: nil when that takes little time and memory,
+// whether or not they match. Otherwise the error is an *Error; fault.Unavailable
+// when the machine was too busy to tell or ctx ended; fault.Internal when the
+// process cannot be started.
+func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return fault.Wrap(fault.Unavailable, "the schema was not tried", context.Cause(ctx))
+	}
+	input, err := json.Marshal(trial{document, samples})
+	if err != nil {
+		return fault.Wrap(fault.Internal, "the schema cannot be tried", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, TrialTime)
+	defer cancel()
+	cmd := s.command(limited)
+	if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	// One processor: what it is given in seconds is what it takes of the server.
+	cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "GOTRACEBACK=none", "GOMEMLIMIT="+strconv.Itoa(TrialMemory*3/4))
+	var output, complaint bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, &complaint
+	cmd.WaitDelay = time.Second
+	isolate(cmd)
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.Unavailable, "the schema was not tried", context.Cause(ctx))
+	}
+	if used := cmd.ProcessState; limited.Err() != nil && used != nil && used.UserTime()+used.SystemTime() < TrialTime/4 {
+		return fault.Wrap(fault.Unavailable, "the schema was not tried in time", err)
+	}
+	return judge(err, output.Bytes(), complaint.String())
+}
+
+// judge makes the answer of a trial of the way its process ended.
+func judge(ended error, output []byte, complaint string) error {
+	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
+		// Killed by the clock or the kernel, or ended by the runtime for want of memory.
+		return &Error{Reason: "takes too much time or memory to be compiled and tried"}
+	}
+	var v verdict
+	if ended == nil {
+		ended = json.Unmarshal(output, &v)
+	}
+	switch {
+	case ended != nil: // the command is wrong, not the schema
+		return fault.Wrap(fault.Internal, "the schema cannot be tried", errors.Join(ended, errors.New(complaint)))
+	case v.Broken != "":
+		return fault.Wrap(fault.Internal, "the schema cannot be tried", errors.New(v.Broken))
+	case v.Passed:
+		return nil
+	}
+	return &Error{Pointer: v.Pointer, Reason: v.Reason}
+}
+
+// Main is the process of a trial: it limits itself, reads the trial from in and
+// writes the verdict to out.
+func Main(in io.Reader, out io.Writer) error {
+	debug.SetMemoryLimit(TrialMemory * 3 / 4)
+	var v verdict
+	if err := confine(); err != nil {
+		v.Broken = err.Error()
+		return json.NewEncoder(out).Encode(v)
+	}
+	var t trial
+	if err := json.NewDecoder(in).Decode(&t); err != nil {
+		v.Broken = err.Error()
+		return json.NewEncoder(out).Encode(v)
+	}
+	err := try(t.Document, t.Samples)
+	v.Passed = err == nil
+	if e, ok := errors.AsType[*Error](err); ok {
+		v.Pointer, v.Reason = e.Pointer, e.Reason
+	} else if err != nil {
+		v.Broken = err.Error()
+	}
+	return json.NewEncoder(out).Encode(v)
+}
+
+// try is what a trial does. Whether the values match is nobody's business here.
+func try(document []byte, samples [][]byte) error {
+	s, err := Compile(document)
+	if err != nil {
+		return err
+	}
+	for _, probe := range s.document.probes() {
+		if err := s.hold(probe); errors.Is(err, errTooManySteps) {
+			return &Error{Reason: "takes too many steps for a value of its own shape: " +
+				"alternatives that describe the same member are told apart best by a const in another one"}
+		}
+	}
+	for _, sample := range samples {
+		if err := s.Validate(sample); errors.Is(err, errTooManySteps) {
+			return &Error{Reason: "takes too many steps for a value that is stored"}
+		}
+	}
+	return nil
+}

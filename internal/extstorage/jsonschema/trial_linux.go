@@ -1,0 +1,52 @@
+package jsonschema
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// isolate gives a trial's process a group of its own, which is killed as one.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// confine limits this process: seconds of a processor, memory on top of what it
+// has mapped by now (the runtime reserves addresses at its start), no files to
+// write and no core.
+func confine() error {
+	seconds := uint64(TrialTime / time.Second)
+	mapped, err := mappedBytes()
+	if err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		resource int
+		most     uint64
+	}{
+		{syscall.RLIMIT_CPU, seconds},
+		{syscall.RLIMIT_AS, mapped + TrialMemory},
+		{syscall.RLIMIT_CORE, 0},
+	} {
+		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.most, Max: l.most}); err != nil {
+			return fmt.Errorf("limit %d to %d: %w", l.resource, l.most, err)
+		}
+	}
+	return nil
+}
+
+// mappedBytes is the size of this process's address space.
+func mappedBytes() (uint64, error) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	var pages uint64
+	if _, err := fmt.Sscan(string(text), &pages); err != nil {
+		return 0, fmt.Errorf("/proc/self/statm: %w", err)
+	}
+	return pages * uint64(os.Getpagesize()), nil
+}
