@@ -7,15 +7,17 @@
 // installed. FIREFOX_BIN names another, and HOLDFAST_BIN a binary to be tested
 // instead of one that is built; a relative path starts at this folder. Without
 // a Firefox the test is skipped, unless TEST_REQUIRE has `firefox` in its list.
-// It takes less than half a minute.
+// It takes less than half a minute on each engine: SQLite, and Spanner where
+// there is an emulator of it.
 //
 // # What runs
 //
 //   - accounts.Server, a stub of the accounts server with one account. It signs
 //     access tokens that Holdfast checks, and it can give the account a new
 //     password.
-//   - the binary on the embedded default, in a fresh folder, told by
-//     SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL to trust that server.
+//   - the binary on the embedded default, or with the records in Spanner, in a
+//     fresh folder, told by SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL to trust that
+//     server.
 //   - Firefox twice, A and B, each on a fresh profile and with a home of its
 //     own. Nobody types a password: the test hands the browser what its sign-in
 //     page would have (see signIn in device.js).

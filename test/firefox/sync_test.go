@@ -2,6 +2,7 @@ package firefox
 
 import (
 	"cmp"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/testdb/spannertest"
 	"holdfast/test/binary"
 	"holdfast/test/firefox/accounts"
 )
@@ -25,10 +27,20 @@ type household struct {
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// TestSync takes two browsers through the life of an account. The steps build on each other, so the first that fails is the last.
+// TestSync takes two browsers through the life of an account.
 func TestSync(t *testing.T) {
+	live(t, settle(t, program(t)))
+}
+
+// TestSyncOnSpanner is the same with the records in Spanner. The accounts are in a file, as everywhere else.
+func TestSyncOnSpanner(t *testing.T) {
 	firefox := program(t)
-	h := settle(t, firefox)
+	emulator, database := spannertest.Name(t)
+	live(t, settle(t, firefox, "SPANNER_EMULATOR_HOST="+emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://"+database))
+}
+
+// live is the life of an account. The steps build on each other, so the first that fails is the last.
+func live(t *testing.T, h *household) {
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T, *household)
@@ -60,8 +72,8 @@ func program(t *testing.T) string {
 	return ""
 }
 
-// settle starts everything and signs both browsers in.
-func settle(t *testing.T, firefox string) *household {
+// settle starts everything, the server with settings of its own, and signs both browsers in.
+func settle(t *testing.T, firefox string, settings ...string) *household {
 	h := &household{network: &journal{}}
 	var err error
 	if h.account, err = accounts.New(); err != nil {
@@ -69,12 +81,14 @@ func settle(t *testing.T, firefox string) *household {
 	}
 	server := httptest.NewServer(h.account)
 	t.Cleanup(server.Close)
-	storage := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+server.URL).URL
+	storage := binary.Launch(t, t.TempDir(), append(settings, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+server.URL)...)
+	storage.Verb("migrate") // which a file does not need
+	storage.Await("/readyz", http.StatusOK)
 	t.Cleanup(func() { h.network.show(t) })
 	var starting errgroup.Group
 	for name, b := range map[string]**browser{"A": &h.a, "B": &h.b} {
 		starting.Go(func() (err error) {
-			*b, err = startBrowser(t, firefox, name, server.URL, storage, h.network)
+			*b, err = startBrowser(t, firefox, name, server.URL, storage.URL, h.network)
 			return err
 		})
 	}
