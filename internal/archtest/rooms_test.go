@@ -98,6 +98,10 @@ func rules() []rule {
 			reason: "it is beside testdb so that the tests of other engines are not compiled with gRPC",
 		},
 		rule{
+			who: []string{"internal/extstorage"}, ours: leaves, tests: append([]string{"internal/extstorage/**", "internal/testdb"}, leaves...), notStd: []string{"net/http"},
+			reason: "the root of a room whose storetest and httpapi are still to come; then it is one of rooms",
+		},
+		rule{
 			who: []string{"internal/extstorage/jsonschema"}, ours: leaves,
 			libs:   []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/hashicorp/golang-lru/v2", "golang.org/x/sync/singleflight"},
 			reason: "a helper wraps one thing for its room, whose root and backends are still to come",

@@ -1,0 +1,17 @@
+package extstorage
+
+import "time"
+
+// Moment is a point in time in milliseconds since 1970-01-01 UTC; 0 means
+// never. Every engine keeps it exactly.
+type Moment int64
+
+// At cuts a time to a Moment.
+func At(t time.Time) Moment { return Moment(t.UnixMilli()) }
+
+// Time is the moment in UTC.
+func (m Moment) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
+
+// Reached reports whether a time to live that ends at m has ended: a record is
+// visible until the moment before it.
+func (m Moment) Reached(now Moment) bool { return m != 0 && m <= now }

@@ -1,0 +1,120 @@
+package extstorage
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"holdfast/internal/fault"
+)
+
+// TenantID names a tenant: a UUID in lower case, as engines give it back.
+type TenantID string
+
+// InstallID names an install of an extension, as TenantID does a tenant.
+type InstallID string
+
+// ParseTenantID reads the 36 characters of a UUID, in either case. The nil UUID
+// is refused, because it stands for nobody.
+func ParseTenantID(s string) (TenantID, error) {
+	id, err := parseUUID(s)
+	return TenantID(id), err
+}
+
+// ParseInstallID is ParseTenantID for installs.
+func ParseInstallID(s string) (InstallID, error) {
+	id, err := parseUUID(s)
+	return InstallID(id), err
+}
+
+const nilUUID = "00000000-0000-0000-0000-000000000000"
+
+func parseUUID(s string) (string, error) {
+	if len(s) != len(nilUUID) || s == nilUUID {
+		return "", refuse("must be a UUID")
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case nilUUID[i] == '-':
+			if c != '-' {
+				return "", refuse("must be a UUID")
+			}
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
+		default:
+			return "", refuse("must be a UUID")
+		}
+	}
+	return strings.ToLower(s), nil
+}
+
+// Owner is whose records a request touches. The tenant comes from the verified
+// token and never from the path: it says on which shard the records are.
+type Owner struct {
+	Tenant  TenantID
+	Install InstallID
+}
+
+// Check refuses an owner that is not whole: the zero owner would make strangers
+// share their records.
+func (o Owner) Check() error {
+	if o.Tenant == "" || o.Install == "" {
+		return fault.New(fault.Denied, "the token names no install")
+	}
+	return nil
+}
+
+// Namespace is a part of an install: 1 to 64 of [a-z0-9-], the first not "-".
+type Namespace string
+
+// MaxNamespace is the length of a namespace's name in characters.
+const MaxNamespace = 64
+
+// ParseNamespace reads a namespace's name; the error is a *ValidationError.
+func ParseNamespace(s string) (Namespace, error) {
+	if s == "" || len(s) > MaxNamespace || s[0] == '-' {
+		return "", errNamespace
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
+		default:
+			return "", errNamespace
+		}
+	}
+	return Namespace(s), nil
+}
+
+var errNamespace = refuse("must be a namespace: 1 to 64 of a-z, 0-9 and -, and the first not -")
+
+// Key names a record in its namespace: 1 to 128 characters of UTF-8 without "/"
+// and without control characters (U+0000 to U+001F, U+007F to U+009F). Keys are
+// compared and ordered by their bytes: neither case nor the way in which an
+// accent is composed is looked at. "." and ".." are keys.
+type Key string
+
+// MaxKey is the length of a key in characters, which are up to four bytes each.
+const MaxKey = 128
+
+// ParseKey reads a key; the error is a *ValidationError.
+func ParseKey(s string) (Key, error) {
+	switch {
+	case s == "" || len(s) > MaxKey*utf8.UTFMax || utf8.RuneCountInString(s) > MaxKey:
+		return "", refuse("must be a key of 1 to 128 characters")
+	case !utf8.ValidString(s):
+		return "", refuse("must be a key in UTF-8")
+	case strings.ContainsRune(s, '/') || strings.ContainsFunc(s, unicode.IsControl):
+		return "", refuse("must be a key without / and control characters")
+	}
+	return Key(s), nil
+}
+
+// Revision numbers the writes of one life of a key from 1; 0 means that there
+// is no record. A life ends when the record is deleted or expires.
+type Revision int64
+
+// Seq numbers the changes of an install from 1, whatever keys they are of; 0
+// means none. A record's is that of the change that wrote it.
+type Seq int64
+
+// SchemaVersion numbers the schemas of a namespace from 1; 0 means none.
+type SchemaVersion int32
