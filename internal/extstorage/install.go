@@ -1,0 +1,90 @@
+package extstorage
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// Install is what an operator has registered of an install. One that is not
+// registered is of the default tier, and its tokens are enough.
+type Install struct {
+	Tier       string
+	Overrides  Overrides
+	Namespaces map[Namespace]Access // what tokens may do at most; nil: what they say
+	RevokedAt  Moment               // 0: not
+	CreatedAt  Moment
+	UpdatedAt  Moment
+}
+
+// Overrides are quotas that an operator has granted for a time; a field that is
+// 0 leaves the tier's.
+type Overrides struct {
+	Quota
+	Until Moment // at most OverrideLifetime ahead
+}
+
+// OverrideLifetime is how long an override lasts unless it is renewed.
+const OverrideLifetime = 14 * 24 * time.Hour
+
+// Quota is the install's at a moment, with its tier's.
+func (in *Install) Quota(tier Quota, now Moment) Quota {
+	o := in.Overrides
+	if o.Until.Reached(now) || o.Until == 0 {
+		return tier
+	}
+	if o.Bytes > 0 {
+		tier.Bytes = o.Bytes
+	}
+	if o.Namespaces > 0 {
+		tier.Namespaces = o.Namespaces
+	}
+	if o.Keys > 0 {
+		tier.Keys = o.Keys
+	}
+	return tier
+}
+
+// Installs keeps what is registered.
+type Installs interface {
+	// Install is a registered install; ErrNoInstall.
+	Install(ctx context.Context, o Owner) (Install, error)
+
+	// SetInstall registers an install or changes it.
+	SetInstall(ctx context.Context, o Owner, in Install, now Moment) error
+}
+
+// ErrNoInstall is an install that nobody has registered.
+var ErrNoInstall error = fault.New(fault.NotFound, "no such install")
+
+// Access is what a token, or an operator, lets do in a namespace.
+type Access uint8
+
+// The accesses: "", "r", "w" and "rw".
+const (
+	Read Access = 1 << iota
+	Modify
+)
+
+// MarshalText spells the access.
+func (a Access) MarshalText() ([]byte, error) {
+	return []byte([...]string{"", "r", "w", "rw"}[a&(Read|Modify)]), nil
+}
+
+// UnmarshalText reads "", "r", "w" and "rw".
+func (a *Access) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "":
+		*a = 0
+	case "r":
+		*a = Read
+	case "w":
+		*a = Modify
+	case "rw":
+		*a = Read | Modify
+	default:
+		return refuse("must be r, w or rw")
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package extstorage
+
+import "holdfast/internal/fault"
+
+// OpKind is what an operation does.
+type OpKind uint8
+
+// The operations of a write. A merge patch or an increment is a Put of what the
+// service made of the record that it had read, guarded by that record's Seq.
+const (
+	Put OpKind = iota
+	Delete
+	Check // holds its guard against the record and changes nothing
+)
+
+// Op is one operation on one record.
+type Op struct {
+	Kind      OpKind
+	Namespace Namespace
+	Key       Key
+	Guard     Guard
+
+	// The rest is for Put only.
+
+	Value     Value
+	Metadata  Value  // an object
+	ExpiresAt Moment // 0: never
+	Keep      bool   // metadata and time to live stay as they are, in a record that is there
+
+	// Schema is the version by which the value was validated, 0 when none was
+	// active. When that is not what is active in the write's own transaction,
+	// the write fails with ErrSchemaChanged.
+	Schema SchemaVersion
+}
+
+// Header is a stored record without its value and metadata.
+type Header struct {
+	Revision  Revision
+	Seq       Seq // of the change that wrote it
+	CreatedAt Moment
+	UpdatedAt Moment
+	ExpiresAt Moment // 0: never
+
+	ValueBytes, MetadataBytes int64
+}
+
+// Bytes is what the record counts for.
+func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
+
+// Live reports whether the record is there for a client.
+func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
+
+// ErrSchemaChanged is a put that was validated by a schema that is not the
+// active one any more: read the schema again and repeat.
+var ErrSchemaChanged error = fault.New(fault.Conflict, "the schema has changed")
+
+// ErrNoRecord is a record that is absent or expired.
+var ErrNoRecord error = fault.New(fault.NotFound, "no such record")
+
+// Effect is what an operation does to a stored row, nil when there is none.
+type Effect struct {
+	Item  Item
+	Next  *Header // the row after it; nil: there is none
+	Delta Delta
+
+	// Change takes the next number of the install's sequence; "": there is
+	// none. Revision is that of the record written or taken away.
+	Change   ChangeOp
+	Revision Revision
+}
+
+// Delta is a change of counters.
+type Delta struct{ Keys, Bytes int64 }
+
+// Judge decides an operation on what is stored. active is the namespace's active
+// schema, next the number of the change if there will be one. A row that has
+// expired counts as absent, but its bytes count until it is gone: a put takes
+// its place, and a delete takes it away.
+//
+// Errors: *MismatchError, ErrSchemaChanged.
+func (op *Op) Judge(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
+	live := row
+	if !row.Live(now) {
+		live = nil
+	}
+	at := itemOf(live)
+	check := op.Guard.Check
+	if op.Kind == Delete {
+		check = op.Guard.CheckDelete
+	}
+	if err := check(at.Revision, at.Seq); err != nil {
+		return Effect{}, err
+	}
+	switch op.Kind {
+	case Check:
+		return Effect{Item: at, Next: row}, nil
+	case Delete:
+		e := Effect{Item: Item{Existed: live != nil}}
+		if row != nil {
+			e.Change, e.Revision, e.Delta = ChangeDelete, row.Revision, Delta{Keys: -1, Bytes: -row.Bytes()}
+		}
+		if live == nil && row != nil {
+			e.Change = ChangeExpire
+		}
+		return e, nil
+	}
+	if op.Schema != active {
+		return Effect{}, ErrSchemaChanged
+	}
+	h := Header{
+		Revision: 1, Seq: next, CreatedAt: now, UpdatedAt: now, ExpiresAt: op.ExpiresAt,
+		ValueBytes: int64(len(op.Value)), MetadataBytes: int64(len(op.Metadata)),
+	}
+	if live != nil {
+		h.Revision, h.CreatedAt = live.Revision+1, live.CreatedAt
+		if op.Keep {
+			h.ExpiresAt, h.MetadataBytes = live.ExpiresAt, live.MetadataBytes
+		}
+	}
+	delta := Delta{Keys: 1, Bytes: h.Bytes()}
+	if row != nil {
+		delta = Delta{Bytes: h.Bytes() - row.Bytes()}
+	}
+	e := Effect{Item: itemOf(&h), Next: &h, Change: ChangePut, Revision: h.Revision, Delta: delta}
+	e.Item.Created = live == nil
+	return e, nil
+}
+
+// Item is the answer to one operation.
+type Item struct {
+	Revision  Revision // 0: there is no record
+	Seq       Seq      // what the ETag is made of
+	Created   bool     // the put made the record
+	Existed   bool     // the delete found it
+	CreatedAt Moment
+	UpdatedAt Moment
+	ExpiresAt Moment
+}
+
+func itemOf(h *Header) Item {
+	if h == nil {
+		return Item{}
+	}
+	return Item{Revision: h.Revision, Seq: h.Seq, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt}
+}
+
+// ItemError is the failure of one operation of a write.
+type ItemError struct {
+	Index int // of the operation
+	Err   error
+}
+
+func (e *ItemError) Error() string { return e.Err.Error() }
+func (e *ItemError) Unwrap() error { return e.Err }

@@ -1,0 +1,49 @@
+package extstorage
+
+import (
+	"context"
+
+	"holdfast/internal/fault"
+)
+
+// SchemaStatus is where a schema stands in its life.
+type SchemaStatus string
+
+// A schema begins as a draft. At most one of a namespace is active: what is put
+// is validated by that. Activating one makes the active one deprecated.
+const (
+	Draft      SchemaStatus = "draft"
+	Active     SchemaStatus = "active"
+	Deprecated SchemaStatus = "deprecated"
+)
+
+// Schema is a registered JSON Schema.
+type Schema struct {
+	Namespace Namespace
+	Version   SchemaVersion
+	Status    SchemaStatus
+	Document  []byte // canonical JSON
+	CreatedAt Moment
+	UpdatedAt Moment
+	CreatedBy string // UUID of a user or service; may be empty
+}
+
+// Registry keeps the schemas of all installs.
+type Registry interface {
+	// Register adds a draft under the namespace's next version.
+	Register(ctx context.Context, o Owner, ns Namespace, document []byte, by string, now Moment) (Schema, error)
+
+	// SetStatus activates or deprecates a version; ErrNoSchema. What is what it
+	// is to be already stays as it is.
+	SetStatus(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, status SchemaStatus, now Moment) (Schema, error)
+
+	// Schemas lists the versions of a namespace, the newest first.
+	Schemas(ctx context.Context, o Owner, ns Namespace) ([]Schema, error)
+
+	// Active is the schema that puts are validated by; Version 0 when there is
+	// none.
+	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
+}
+
+// ErrNoSchema is a version that was never registered.
+var ErrNoSchema error = fault.New(fault.NotFound, "no such schema version")

@@ -1,0 +1,120 @@
+package extstorage
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps the records of all installs. Every method is one step that
+// happens whole or not at all, and every method refuses the zero Owner with
+// fault.Denied.
+//
+// Writes of one install are serialised by its row of ext_storage_usage, which
+// each takes first: guards, schemas, quotas and the sequence of changes are
+// judged on what is there. Reads never write. A record is visible until the
+// moment at which it expires, whether it has been removed or not.
+//
+// Any method may fail with fault.Unavailable when the engine is away; nothing
+// of the step is then done, except that a lost connection may leave the result
+// of a write unknown.
+//
+// The contract is the suite in storetest.
+type Store interface {
+	// Apply does the operations of one install in their order, all of them or
+	// none. The failure of an operation is an *ItemError, with the error of
+	// Op.Judge or of Ledger.Check. A write that would exceed a quota at its end
+	// removes expired records of the install, as Reclaim does, ReclaimLimit at
+	// most, and is judged again; when that was not enough and there are more,
+	// the error is a *QuotaError with Expired set, and Reclaim helps.
+	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
+
+	// Get reads a record; ErrNoRecord when it is absent or expired.
+	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
+
+	// List reads a page of a namespace from one snapshot.
+	List(ctx context.Context, o Owner, q Query) (Page, error)
+
+	// Export reads a page of everything that an install has, in the order of
+	// namespace and key, after a position; the zero Position is before all.
+	Export(ctx context.Context, o Owner, after Position, limit int, now Moment) ([]Record, error)
+
+	// Changes reads what changed after a number, oldest first and without a
+	// gap. ErrChangesGone when the next after it is not kept any more.
+	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
+
+	// Usage counts the live records of every namespace that has one.
+	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
+
+	// Audit counts the rows of an install and says where its counters differ.
+	Audit(ctx context.Context, o Owner) (Audit, error)
+
+	// Reclaim removes at most limit expired records of the install, the first
+	// to expire first, each with a change of its own, and returns how many.
+	Reclaim(ctx context.Context, o Owner, now Moment, limit int) (int, error)
+
+	// Sweep removes at most limit of what is over, of any installs: expired
+	// records, as Reclaim does, changes older than ChangesKept and answers
+	// older than AnswersKept.
+	Sweep(ctx context.Context, now Moment, limit int) (int, error)
+
+	// Ping reaches the engine and finds the schema that this binary needs, or
+	// says with fault.Unavailable what is missing.
+	Ping(ctx context.Context) error
+}
+
+// Write is the frame of operations.
+type Write struct {
+	Ops    []Op
+	Now    Moment
+	Quota  Quota
+	Caller Caller // for the audit
+	Once   *Once  // nil: the request may happen as often as it comes
+}
+
+// Caller is who made a write, as the audit names it.
+type Caller struct {
+	Kind string // "token", "runner" or "admin"
+	ID   string // of the token, invocation or session; may be empty
+}
+
+// Once makes a write happen once: the same key with the same request gets the
+// answer of the first, for AnswersKept; with another request it is ErrKeyReused.
+type Once struct {
+	Key     string
+	Request [32]byte // hash of the request
+}
+
+// Applied is the answer to a write.
+type Applied struct {
+	Items    []Item   // one for each operation
+	Counters Counters // of the install after it
+	Replayed bool     // by Once: nothing was done now
+}
+
+// Record is a stored record.
+type Record struct {
+	Namespace Namespace
+	Key       Key
+	Header
+	Value    Value
+	Metadata Value
+}
+
+// Position is a place in an export: behind a key.
+type Position struct {
+	Namespace Namespace
+	Key       Key
+}
+
+// How long things are kept.
+const (
+	ChangesKept = 7 * 24 * time.Hour
+	AnswersKept = 24 * time.Hour
+)
+
+// ReclaimLimit is how many expired records a write removes at most that would
+// exceed a quota otherwise.
+const ReclaimLimit = 500
+
+// MaxPage is how many records a page has at most.
+const MaxPage = 100

@@ -1,0 +1,30 @@
+package extstorage
+
+// Usage is what an install has, as a client sees it.
+type Usage struct {
+	Counters   Counters         // as quotas are held against
+	Namespaces []NamespaceUsage // those with a live record, in their order
+}
+
+// NamespaceUsage is one namespace's share: live records.
+type NamespaceUsage struct {
+	Namespace Namespace
+	Keys      int64
+	Bytes     int64
+}
+
+// Audit is counters beside what was counted, of rows whether they have expired
+// or not.
+type Audit struct {
+	Counters, Counted Counters
+	Namespaces        []NamespaceAudit // that differ
+}
+
+// NamespaceAudit is a namespace whose counter is wrong.
+type NamespaceAudit struct {
+	Namespace     Namespace
+	Keys, Counted int64
+}
+
+// Right reports whether nothing differs.
+func (a *Audit) Right() bool { return a.Counters == a.Counted && len(a.Namespaces) == 0 }
