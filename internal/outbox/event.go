@@ -31,7 +31,7 @@ type Event struct {
 	Seq     int64
 	Topic   string
 	Key     string          // what the event is about, in the words of its topic
-	Payload json.RawMessage // any JSON
+	Payload json.RawMessage // any JSON; small, since a batch of events is in memory
 	At      time.Time       // to the microsecond
 }
 

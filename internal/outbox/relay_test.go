@@ -32,6 +32,12 @@ func (m *memory) add(e ...outbox.Event) {
 	m.events = append(m.events, e...)
 }
 
+func (m *memory) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
 func (m *memory) Claim(_ context.Context, holder string, _ time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,15 +160,19 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("pause %d was %s", i, time.Duration(got))
 			}
 		}
-		box.mu.Lock()
-		box.err = nil
-		box.mu.Unlock()
+		box.fail(nil)
 		box.add(event(1))
 		<-sink
 		before := time.Now()
 		box.add(event(2))
 		if took := (<-sink).Sub(before); took > 1050*time.Millisecond {
 			t.Errorf("after a success it took %s", took)
+		}
+		box.fail(errors.New("again no database"))
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if n := len(failures); n < 2 || failures[n-1].Sub(failures[n-2]) > 2500*time.Millisecond {
+			t.Errorf("the pauses go on as before: %v", failures)
 		}
 		stop()
 		if n := strings.Count(text.String(), "level=WARN"); n != len(failures) || !strings.Contains(text.String(), "no database") {

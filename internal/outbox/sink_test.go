@@ -190,6 +190,23 @@ func TestLinesDiskFull(t *testing.T) {
 	}
 }
 
+// TestLinesSynced writes to a device that takes everything and keeps nothing,
+// and says so when it is asked to make it safe.
+func TestLinesSynced(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.Symlink(os.DevNull, path); err != nil {
+		t.Fatal(err)
+	}
+	l, err := outbox.OpenLines(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("what is not on a disk was published: %v", err)
+	}
+}
+
 func TestLog(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
