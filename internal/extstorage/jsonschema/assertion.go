@@ -169,12 +169,13 @@ func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {
 		return ""
 	}
-	id := identity(v)
-	if a.constant != nil && *a.constant != id {
+	var space [64]byte
+	id := identify(space[:0], v)
+	if a.constant != nil && *a.constant != string(id) {
 		return "must be the value of const"
 	}
 	if a.values != nil {
-		if _, ok := a.values[id]; !ok {
+		if _, ok := a.values[string(id)]; !ok {
 			return "must be one of the values of enum"
 		}
 	}
@@ -205,42 +206,36 @@ func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
 // identity is a text that two values share when they are equal: members in
 // order, numbers by their value, lengths so that nothing runs together.
-func identity(v any) string {
-	var b strings.Builder
-	identify(&b, v)
-	return b.String()
-}
+func identity(v any) string { return string(identify(nil, v)) }
 
-func identify(b *strings.Builder, v any) {
-	write := func(kind, text string) {
-		b.WriteString(kind)
-		b.WriteString(strconv.Itoa(len(text)))
-		b.WriteByte(':')
-		b.WriteString(text)
-	}
+func identify(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
-		b.WriteByte('0')
+		return append(b, '0')
 	case bool:
-		b.WriteString(strconv.FormatBool(v))
+		return strconv.AppendBool(b, v)
 	case string:
-		write("s", v)
+		return sized(b, 's', v)
 	case json.Number:
 		if plain(v) && v != "-0" {
-			write("n", string(v))
-		} else {
-			write("n", fraction(v).RatString())
+			return sized(b, 'n', string(v))
 		}
+		return sized(b, 'n', fraction(v).RatString())
 	case []any:
-		write("[", strconv.Itoa(len(v)))
+		b = append(strconv.AppendInt(append(b, '['), int64(len(v)), 10), ':')
 		for _, item := range v {
-			identify(b, item)
+			b = identify(b, item)
 		}
 	case map[string]any:
-		write("{", strconv.Itoa(len(v)))
+		b = append(strconv.AppendInt(append(b, '{'), int64(len(v)), 10), ':')
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			write("k", name)
-			identify(b, v[name])
+			b = identify(sized(b, 'k', name), v[name])
 		}
 	}
+	return b
+}
+
+func sized(b []byte, kind byte, text string) []byte {
+	b = append(strconv.AppendInt(append(b, kind), int64(len(text)), 10), ':')
+	return append(b, text...)
 }

@@ -25,7 +25,8 @@ type Cache struct {
 const overhead = 1 << 10
 
 // NewCache makes a cache of documents of so many bytes together. A compiled
-// schema takes some 50 times its document.
+// schema takes some 100 times its document, and that again for each processor
+// that was busy with it at the same time.
 func NewCache(bytes int) *Cache {
 	c := &Cache{most: bytes}
 	var err error

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,7 +19,7 @@ const (
 	maxExponent = 1_024
 )
 
-// decode reads a JSON text into maps, slices, strings, booleans, nil and
+// decode reads a schema document into maps, slices, strings, booleans, nil and
 // json.Number. Unlike encoding/json it refuses duplicate members, depth over
 // MaxDepth, text that is not UTF-8, and numbers out of bounds. Every error is
 // an *Error.
@@ -45,15 +47,10 @@ func (d decoder) value(at pointer) (any, error) {
 	if err != nil {
 		return nil, at.refuse("is not JSON")
 	}
-	switch token := token.(type) {
-	case json.Number:
-		if len(token) > maxNumber || exponent(token) > maxExponent {
-			return nil, at.refuse("is a number with too many digits")
-		}
-	case json.Delim:
-		if len(at) == MaxDepth {
-			return nil, at.refuse("is nested too deeply")
-		}
+	if reason := excess(token, len(at)); reason != "" {
+		return nil, at.refuse(reason)
+	}
+	if token, ok := token.(json.Delim); ok {
 		if token == '{' {
 			return d.object(at)
 		}
@@ -99,6 +96,65 @@ func (d decoder) array(at pointer) (any, error) {
 		return nil, at.refuse("is not JSON")
 	}
 	return array, nil
+}
+
+// decodeValue reads a value. It is twice as fast as decode, and leaves to the
+// room what that has refused long before: duplicate members, bad text.
+func decodeValue(text []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, pointer(nil).refuse("is not JSON")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, pointer(nil).refuse("is not JSON: there is more text")
+	}
+	if err := bounded(v, make(pointer, 0, MaxDepth)); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// bounded refuses depth and numbers out of bounds. The result is nil or an
+// *Error, as an error.
+func bounded(v any, at pointer) error {
+	if reason := excess(v, len(at)); reason != "" {
+		return at.refuse(reason)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) { // so that the first one is always the same
+			if err := bounded(v[name], append(at, name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			switch item.(type) {
+			case json.Number, []any, map[string]any:
+				if err := bounded(item, append(at, strconv.Itoa(i))); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// excess tells what is too much of a value, or of a token that begins one, at a
+// depth; or "".
+func excess(v any, depth int) string {
+	switch v := v.(type) {
+	case json.Number:
+		if len(v) > maxNumber || exponent(v) > maxExponent {
+			return "is a number with too many digits"
+		}
+	case json.Delim, []any, map[string]any:
+		if depth == MaxDepth {
+			return "is nested too deeply"
+		}
+	}
+	return ""
 }
 
 // exponent is the size of the exponent that a number is written with, and more

@@ -20,9 +20,9 @@ const (
 type reach uint8
 
 const (
-	nothing reach = iota // it is there to be referred to, or is an annotation
-	same                 // the value that its parent is held against
-	inside               // what is in that value
+	onNothing reach = iota // it is there to be referred to, or is an annotation
+	onSame                 // the value that its parent is held against
+	onInside               // what is in that value
 )
 
 // places are the keywords under which schemas stand, in the order in which the
@@ -33,28 +33,28 @@ var places = []struct {
 	form    form
 	reach   reach
 }{
-	{"$defs", dict, nothing},
-	{"definitions", dict, nothing},
-	{"contentSchema", one, nothing},
-	{"additionalItems", one, nothing},
-	{"allOf", list, same},
-	{"anyOf", list, same},
-	{"oneOf", list, same},
-	{"not", one, same},
-	{"if", one, same},
-	{"then", one, same},
-	{"else", one, same},
-	{"dependentSchemas", dict, same},
-	{"dependencies", dict, same},
-	{"properties", dict, inside},
-	{"patternProperties", dict, inside},
-	{"additionalProperties", one, inside},
-	{"propertyNames", one, inside},
-	{"unevaluatedProperties", one, inside},
-	{"prefixItems", list, inside},
-	{"items", one, inside},
-	{"contains", one, inside},
-	{"unevaluatedItems", one, inside},
+	{"$defs", dict, onNothing},
+	{"definitions", dict, onNothing},
+	{"contentSchema", one, onNothing},
+	{"additionalItems", one, onNothing},
+	{"allOf", list, onSame},
+	{"anyOf", list, onSame},
+	{"oneOf", list, onSame},
+	{"not", one, onSame},
+	{"if", one, onSame},
+	{"then", one, onSame},
+	{"else", one, onSame},
+	{"dependentSchemas", dict, onSame},
+	{"dependencies", dict, onSame},
+	{"properties", dict, onInside},
+	{"patternProperties", dict, onInside},
+	{"additionalProperties", one, onInside},
+	{"propertyNames", one, onInside},
+	{"unevaluatedProperties", one, onInside},
+	{"prefixItems", list, onInside},
+	{"items", one, onInside},
+	{"contains", one, onInside},
+	{"unevaluatedItems", one, onInside},
 }
 
 // document is a schema document whose subschemas and references are known.
@@ -121,9 +121,9 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 			return nil, err
 		}
 		switch p.reach {
-		case same:
+		case onSame:
 			n.same = append(n.same, children...)
-		case inside:
+		case onInside:
 			n.inside = append(n.inside, children...)
 		}
 	}
@@ -169,6 +169,9 @@ func (d *document) children(value any, f form, at pointer, in *resource) (nodes 
 
 // child is the subschema under a keyword of n, or nil.
 func (d *document) child(n *node, tokens ...string) *node {
+	if n.keywords == nil {
+		return nil
+	}
 	return d.byPointer[n.at.add(tokens...).String()]
 }
 

@@ -48,10 +48,12 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// Validate holds a JSON text against the schema: nil, or an *Error with the
-// pointer into the value, always the same one for the same value.
+// Validate holds a value as the room keeps it against the schema: nil, or an
+// *Error with the pointer into the value, always the same one for the same
+// value. Of two members with one name, which the room does not keep, the last
+// counts.
 func (s *Schema) Validate(value []byte) error {
-	v, err := decode(value)
+	v, err := decodeValue(value)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func confined() {
 }
 
 // sandbox runs this binary as a child in a mode.
-func sandbox(t *testing.T, mode string) *jsonschema.Sandbox {
+func sandbox(t testing.TB, mode string) *jsonschema.Sandbox {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

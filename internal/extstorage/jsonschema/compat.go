@@ -1,0 +1,332 @@
+package jsonschema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Effect is what a change means for values that the old schema lets pass.
+type Effect uint8
+
+// The effects, the worse the later.
+const (
+	Harmless Effect = iota // all of them pass the new one too
+	Unknown                // cannot be told from the schemas alone: look at the values
+	Breaking               // some of them, or all, do not
+)
+
+// String is the word of the report.
+func (e Effect) String() string {
+	return [...]string{"harmless", "unknown", "breaking"}[e]
+}
+
+// Change is one difference between two schemas. Pointer is the place in the new
+// document or, of what is gone, where it stood in the old one.
+type Change struct {
+	Pointer string
+	Change  string // "a required member was added"
+	Effect  Effect
+}
+
+// Report is what Compatible found, in the order of the document.
+type Report []Change
+
+// Effect is that of the worst change.
+func (r Report) Effect() (worst Effect) {
+	for _, c := range r {
+		worst = max(worst, c.Effect)
+	}
+	return worst
+}
+
+// Compatible reports whether what was written under old may still be written
+// under new. It goes keyword by keyword and proves nothing that needs more:
+// what it calls breaking may be harmless in its context, what it calls
+// harmless is, with one exception that the registry's rules make: an optional
+// member may be added to an object that was open, although a record may have
+// had one of that name and another type. Annotations are no change.
+//
+// The error is that of Check.
+func Compatible(before, after []byte) (Report, error) {
+	o, err := parse(before)
+	if err != nil {
+		return nil, err
+	}
+	n, err := parse(after)
+	if err != nil {
+		return nil, err
+	}
+	c := comparison{before: o, after: n, seen: map[[2]*node]bool{}}
+	c.compare(o.nodes[0], n.nodes[0], nil)
+	return c.report, nil
+}
+
+// comparison is one under way.
+type comparison struct {
+	before, after *document
+	seen          map[[2]*node]bool // what refers to itself is compared once
+	report        Report
+}
+
+func (c *comparison) add(at pointer, effect Effect, change string) {
+	c.report = append(c.report, Change{at.String(), change, effect})
+}
+
+// anything is the schema that an absent keyword stands for.
+var anything = &node{flat: true}
+
+// orAnything is the subschema under a keyword, or what its absence means.
+func orAnything(n *node) *node {
+	if n == nil {
+		return anything
+	}
+	return n
+}
+
+// compare reports how the values of o and n differ, at at. Every keyword is
+// one condition of several, so it is enough that each condition of n follows
+// from the same one of o.
+func (c *comparison) compare(o, n *node, at pointer) {
+	o = o.target()
+	if t := n.target(); t != n {
+		n, at = t, t.at
+	}
+	if c.seen[[2]*node{o, n}] {
+		return
+	}
+	c.seen[[2]*node{o, n}] = true
+	switch {
+	case n.open():
+		if !o.open() {
+			c.add(at, Harmless, "any value is allowed now")
+		}
+		return
+	case o.closed():
+		if !n.closed() {
+			c.add(at, Harmless, "a value is allowed now")
+		}
+		return
+	case n.closed():
+		c.add(at, Breaking, "no value is allowed now")
+		return
+	}
+	c.values(o, n, at)
+	c.numbers(o, n, at)
+	c.members(o, n, at)
+	c.items(o, n, at)
+	c.combinations(o, n, at)
+}
+
+// target follows references that stand alone. Check has refused circles.
+func (n *node) target() *node {
+	for n.ref != nil {
+		for keyword := range n.keywords {
+			if keyword != "$ref" && assertions[keyword] {
+				return n
+			}
+		}
+		n = n.ref
+	}
+	return n
+}
+
+// assertions are the keywords that can refuse a value.
+var assertions = func() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range places {
+		all[p.keyword] = p.reach != onNothing
+	}
+	for _, keyword := range slices.Concat(counts, []string{
+		"$ref", "$dynamicRef", "type", "enum", "const", "required", "dependentRequired", "pattern", "uniqueItems",
+		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	}) {
+		all[keyword] = true
+	}
+	return all
+}()
+
+// open tells whether n refuses nothing.
+func (n *node) open() bool {
+	if n.keywords == nil {
+		return n.flat
+	}
+	for keyword := range n.keywords {
+		if assertions[keyword] {
+			return false
+		}
+	}
+	return true
+}
+
+// closed tells whether n is false.
+func (n *node) closed() bool { return n.keywords == nil && !n.flat }
+
+// unchanged tells whether two subschemas say the same, with all that they refer
+// to.
+func unchanged(o, n *node, seen map[[2]*node]bool) bool {
+	if o == nil || n == nil {
+		return o == n
+	}
+	pair := [2]*node{o, n}
+	if seen[pair] {
+		return true
+	}
+	seen[pair] = true
+	if o.flat != n.flat || (o.keywords == nil) != (n.keywords == nil) || identity(o.keywords) != identity(n.keywords) {
+		return false
+	}
+	both := func(o, n []*node) bool {
+		return slices.EqualFunc(o, n, func(o, n *node) bool { return unchanged(o, n, seen) })
+	}
+	return unchanged(o.ref, n.ref, seen) && both(o.dynamic, n.dynamic) && both(o.same, n.same) && both(o.inside, n.inside)
+}
+
+func alike(o, n *node) bool { return unchanged(o, n, map[[2]*node]bool{}) }
+
+// members compares what is said of the members of an object.
+func (c *comparison) members(o, n *node, at pointer) {
+	c.names(o.strings("required"), n.strings("required"), at.add("required"))
+	was, is := o.object("dependentRequired"), n.object("dependentRequired")
+	for _, name := range union(was, is) {
+		c.names(texts(was[name]), texts(is[name]), at.add("dependentRequired", name))
+	}
+	rest := func(d *document, n *node) *node { return orAnything(d.child(n, "additionalProperties")) }
+	oRest, nRest := rest(c.before, o), rest(c.after, n)
+	for _, name := range union(o.object("properties"), n.object("properties")) {
+		place := at.add("properties", name)
+		was, is := c.before.child(o, "properties", name), c.after.child(n, "properties", name)
+		switch {
+		case was != nil && is != nil:
+			c.compare(was, is, place)
+		case was == nil:
+			c.memberAdded(o, is, oRest, place)
+		default:
+			c.memberRemoved(n, was, nRest, place)
+		}
+	}
+	patterns := union(o.object("patternProperties"), n.object("patternProperties"))
+	for _, pattern := range patterns {
+		was, is := c.before.child(o, "patternProperties", pattern), c.after.child(n, "patternProperties", pattern)
+		place := at.add("patternProperties", pattern)
+		switch {
+		case was != nil && is != nil:
+			c.compare(was, is, place)
+		case was == nil && is.open():
+			c.add(place, Harmless, "members by a pattern were added")
+		case was == nil:
+			c.add(place, Breaking, "members by a pattern have a schema now")
+		case nRest.open() && len(n.object("properties")) == len(o.object("properties")):
+			c.add(place, Harmless, "members by a pattern have no schema any more")
+		default:
+			c.add(place, Unknown, "members by a pattern fall under another schema")
+		}
+	}
+	if !nRest.closed() || !oRest.closed() {
+		c.rest(oRest, nRest, at.add("additionalProperties"))
+	}
+	c.compare(orAnything(c.before.child(o, "propertyNames")), orAnything(c.after.child(n, "propertyNames")), at.add("propertyNames"))
+}
+
+// rest compares what is said of members without a name of their own.
+func (c *comparison) rest(o, n *node, at pointer) {
+	if n.closed() {
+		c.add(at, Breaking, "other members are not allowed any more")
+		return
+	}
+	c.compare(o, n, at)
+}
+
+// memberAdded is a member that had no schema of its own.
+func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
+	switch {
+	case len(o.object("patternProperties")) > 0:
+		c.add(at, Unknown, "a member was added, which may have fallen under a pattern")
+	case rest.closed():
+		c.add(at, Harmless, "an optional member was added")
+	case is.closed():
+		c.add(at, Breaking, "a member is not allowed any more")
+	case rest.open():
+		c.add(at, Harmless, "an optional member was added; a record that has one of this name already may be of another type")
+	default:
+		c.add(at, Harmless, "an optional member was added")
+		c.compare(rest, is, at)
+	}
+}
+
+// memberRemoved is a member that has no schema of its own any more.
+func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
+	switch {
+	case was.closed():
+		c.add(at, Harmless, "a member is not forbidden by name any more")
+	case len(n.object("patternProperties")) > 0:
+		c.add(at, Unknown, "a member was removed, which may fall under a pattern")
+	case rest.closed():
+		c.add(at, Breaking, "a member was removed, and others are not allowed")
+	default:
+		c.add(at, Harmless, "a member has no schema of its own any more")
+		c.compare(was, rest, at)
+	}
+}
+
+// names compares lists of required members.
+func (c *comparison) names(was, is []string, at pointer) {
+	for _, name := range is {
+		if !slices.Contains(was, name) {
+			c.add(at, Breaking, "a required member was added")
+		}
+	}
+	for _, name := range was {
+		if !slices.Contains(is, name) {
+			c.add(at, Harmless, "a member is not required any more")
+		}
+	}
+}
+
+// items compares what is said of the items of an array.
+func (c *comparison) items(o, n *node, at pointer) {
+	was, _ := o.keywords["prefixItems"].([]any)
+	is, _ := n.keywords["prefixItems"].([]any)
+	item := func(d *document, n *node, i int) *node {
+		if child := d.child(n, "prefixItems", strconv.Itoa(i)); child != nil {
+			return child
+		}
+		return orAnything(d.child(n, "items"))
+	}
+	for i := range max(len(was), len(is)) {
+		c.compare(item(c.before, o, i), item(c.after, n, i), at.add("prefixItems", strconv.Itoa(i)))
+	}
+	c.compare(orAnything(c.before.child(o, "items")), orAnything(c.after.child(n, "items")), at.add("items"))
+	if is := n.keywords["uniqueItems"] == true; is != (o.keywords["uniqueItems"] == true) {
+		c.toggled(is, at.add("uniqueItems"), "items must differ")
+	}
+	c.whole(o, n, at, "contains", "minContains", "maxContains")
+}
+
+// toggled is a condition that came or went.
+func (c *comparison) toggled(is bool, at pointer, condition string) {
+	if is {
+		c.add(at, Breaking, condition+" now")
+	} else {
+		c.add(at, Harmless, condition+" no more")
+	}
+}
+
+// union is the names of two objects, in order.
+func union(a, b map[string]any) []string {
+	all := map[string]any{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// texts are the strings of an array.
+func texts(v any) (all []string) {
+	array, _ := v.([]any)
+	for _, item := range array {
+		if s, ok := item.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
