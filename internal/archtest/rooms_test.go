@@ -102,6 +102,11 @@ func rules() []rule {
 			reason: "the root of a room whose storetest and httpapi are still to come; then it is one of rooms",
 		},
 		rule{
+			who: []string{"internal/extstorage/postgres"}, ours: slices.Concat(leaves, []string{"internal/extstorage", "internal/db/migrate"}, engines["postgres"].ours),
+			libs: engines["postgres"].libs, notStd: []string{"net/http"}, tests: []string{"internal/extstorage/storetest", "internal/testdb"},
+			reason: "as the backend of a room, which this will be",
+		},
+		rule{
 			who: []string{"internal/extstorage/jsonschema"}, ours: leaves,
 			libs:   []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/hashicorp/golang-lru/v2", "golang.org/x/sync/singleflight"},
 			reason: "a helper wraps one thing for its room, whose root and backends are still to come",

@@ -1,0 +1,185 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
+)
+
+// TestDistribution: on Citus what a tenant has is together, and what a request
+// waits for is one task on the tenant's node.
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	migrateAndRun(t, url, ``)
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+
+	tables := lines(t, db, `
+		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,
+			CASE WHEN d.colocation_id = (SELECT colocation_id FROM citus_tables WHERE table_name = 'ext_storage_records'::regclass)
+			THEN 'beside the records' END)
+		FROM pg_class c LEFT JOIN citus_tables d ON d.table_name = c.oid
+		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace ORDER BY c.relname`)
+	if want := []string{
+		"ext_storage_answers distributed tenant_id beside the records",
+		"ext_storage_changes distributed tenant_id beside the records",
+		"ext_storage_installs distributed tenant_id beside the records",
+		"ext_storage_namespaces distributed tenant_id beside the records",
+		"ext_storage_outbox distributed tenant_id beside the records",
+		"ext_storage_outbox_relay",
+		"ext_storage_records distributed tenant_id beside the records",
+		"ext_storage_schemas distributed tenant_id beside the records",
+		"ext_storage_usage distributed tenant_id beside the records",
+		"schema_migrations",
+	}; !slices.Equal(tables, want) {
+		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
+	}
+	if broken := lines(t, db, `SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid`); len(broken) > 0 {
+		t.Errorf("invalid indexes: %v", broken)
+	}
+
+	for _, h := range hot() {
+		if h.st.Name == sqlDue.Name {
+			continue // asks every node, once a sweep
+		}
+		plan := strings.Join(lines(t, db, `EXPLAIN `+h.st.SQL, h.args...), "\n")
+		if !strings.HasPrefix(plan, "Custom Scan (Citus Adaptive)") || !strings.Contains(plan, "\n  Task Count: 1\n") ||
+			strings.Contains(plan, "Distributed Subplan") {
+			t.Errorf("%s is not one task:\n%s", h.name, plan)
+		}
+	}
+}
+
+// TestOneMessage: on Citus a write is one message to the node that has the
+// tenant, which asks no other for it, and nothing is committed in two phases.
+func TestOneMessage(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	migrateAndRun(t, url, ``)
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Every node tells what it sends to others and what it does itself; the
+	// coordinator passes on what the others tell.
+	var sent, did []string
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if strings.HasPrefix(n.Message, "executing the") {
+			did = append(did, n.Message)
+		} else {
+			sent = append(sent, n.Message)
+		}
+	}
+	for _, n := range nodes(t, conf) {
+		execute(t, n, `SET citus.enable_ddl_propagation = off`)
+		execute(t, n, `ALTER DATABASE `+pgx.Identifier{conf.Database}.Sanitize()+` SET citus.log_remote_commands = on`)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+
+	o := es.Owner{Tenant: filledTenant, Install: filledInstall}
+	w := es.Write{Now: filledAt, Quota: es.DefaultQuota(), Ops: []es.Op{
+		{Namespace: "a", Key: "k", Value: "1", Metadata: es.EmptyObject},
+		{Namespace: "b", Key: "k", Value: "1", Metadata: es.EmptyObject, ExpiresAt: filledAt + 1},
+		{Kind: es.Delete, Namespace: "a", Key: "k"},
+	}}
+	for _, c := range []struct {
+		name string
+		w    es.Write
+	}{
+		{"put of a new key", es.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
+		{"put", es.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
+		{"batch once", es.Write{Ops: w.Ops, Now: w.Now, Quota: w.Quota, Once: &es.Once{Key: "once"}}},
+		{"put that reclaims", es.Write{Ops: w.Ops[:1], Now: w.Now + 1, Quota: es.Quota{Bytes: 3, Keys: 1, Namespaces: 1}}},
+	} {
+		sent, did = nil, nil
+		var answer []int64
+		if err := conn.QueryRow(t.Context(), sqlApply.SQL, arguments(o, &c.w)...).Scan(&answer); err != nil || answer[0] != done {
+			t.Fatalf("%s: %v, %v", c.name, answer, err)
+		}
+		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_v1(") || len(did) < 6 {
+			t.Errorf("%s: the messages are\n%s\nand was done on the node\n%s", c.name, strings.Join(sent, "\n"), strings.Join(did, "\n"))
+		}
+	}
+
+	// What would be seen otherwise: in a block the write is no longer sent as the
+	// call that it is.
+	sent = nil
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), sqlApply.SQL, arguments(o, &w)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(sent) < 2 {
+		t.Errorf("in a block the messages are\n%s", strings.Join(sent, "\n"))
+	}
+}
+
+// nodes are connections to the servers of a cluster.
+func nodes(t *testing.T, coordinator *pgx.ConnConfig) (all []*pgx.Conn) {
+	t.Helper()
+	connect := func(conf *pgx.ConnConfig) *pgx.Conn {
+		conn, err := pgx.ConnectConfig(t.Context(), conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	rows, err := connect(coordinator).Query(t.Context(), `SELECT nodename, nodeport FROM pg_dist_node`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*pgx.ConnConfig, error) {
+		conf := coordinator.Copy()
+		return conf, row.Scan(&conf.Host, &conf.Port)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, conf := range configs {
+		all = append(all, connect(conf))
+	}
+	return all
+}
+
+func execute(t *testing.T, conn *pgx.Conn, sql string) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// lines is the answer of a statement that returns lines of text.
+func lines(t *testing.T, db *pgdb.DB, sql string, args ...any) (all []string) {
+	t.Helper()
+	var line string
+	err := db.Each(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, args, func() { all = nil }, func() error {
+		all = append(all, line)
+		return nil
+	}, &line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

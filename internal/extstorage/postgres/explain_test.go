@@ -1,0 +1,303 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
+)
+
+// explained is a connection that tells the plan of every statement that runs
+// on it, those inside functions included.
+type explained struct {
+	*pgx.Conn
+	plans []plan
+}
+
+type plan struct {
+	Query string `json:"Query Text"`
+	Plan  node
+}
+
+type node struct {
+	Type  string `json:"Node Type"`
+	Table string `json:"Relation Name"`
+	Index string `json:"Index Name"`
+	Cond  string `json:"Index Cond"`
+	Plans []node
+}
+
+// walk calls fn for the node and all below it.
+func (n *node) walk(fn func(*node)) {
+	fn(n)
+	for i := range n.Plans {
+		n.Plans[i].walk(fn)
+	}
+}
+
+func explain(t *testing.T, url string) *explained {
+	t.Helper()
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{}
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		_, text, found := strings.Cut(n.Message, "plan:\n")
+		var p plan
+		if err := json.Unmarshal([]byte(text), &p); !found || err != nil {
+			t.Errorf("a notice that is no plan: %s", n.Message)
+			return
+		}
+		e.plans = append(e.plans, p)
+	}
+	if e.Conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
+		t.Fatal(err)
+	}
+	// Not the test's context: that has ended when its cleanups run.
+	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	_, err = e.Exec(t.Context(), `
+		LOAD 'auto_explain';
+		SET auto_explain.log_format = json;
+		SET auto_explain.log_level = notice;
+		SET auto_explain.log_nested_statements = on;
+		SET auto_explain.log_min_duration = 0`)
+	if err != nil {
+		t.Fatalf("the plans are seen through auto_explain, which needs a superuser: %v", err)
+	}
+	return e
+}
+
+// run executes a statement in a transaction that is rolled back, and returns
+// the plans that were used.
+func (e *explained) run(t *testing.T, s pgdb.Statement, args ...any) []plan {
+	t.Helper()
+	tx, err := e.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.plans = nil
+	rows, err := tx.Query(t.Context(), s.SQL, args...)
+	if err == nil {
+		rows.Close()
+		err = rows.Err()
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e.plans
+}
+
+// fill makes tenants with two installs each, which have namespaces, records of
+// which half have a time to live, schemas, changes and answers, and many installs
+// that have nothing.
+const fill = `
+	CREATE TEMP TABLE install AS
+		SELECT ('a0000000-0000-4000-8000-' || lpad(t::text, 12, '0'))::uuid AS tenant, ('b0000000-0000-4000-8000-' || lpad(i::text, 12, '0'))::uuid AS install
+		FROM generate_series(1, 60) t, generate_series(1, 2) i;
+	ANALYZE install;
+	INSERT INTO ext_storage_records SELECT tenant, install, 'ns-' || n, 'key-' || k, 1, to_jsonb(repeat('x', 50)), '{}',
+			CASE WHEN k % 2 = 0 THEN timestamptz '2024-01-01 00:00Z' + k * interval '1 h' END, '2023-01-01', '2023-01-01', 52, 2, 100 * n + k
+		FROM install, generate_series(0, 3) n, generate_series(1, 100) k;
+	INSERT INTO ext_storage_namespaces SELECT tenant, install, 'ns-' || n, 100 FROM install, generate_series(0, 3) n;
+	INSERT INTO ext_storage_usage SELECT tenant, install, 400 * 54, 400, 4, '2023-01-01', 400 FROM install;
+	INSERT INTO ext_storage_schemas SELECT tenant, install, 'ns-' || n, v, 'true', CASE v WHEN 3 THEN 'active' ELSE 'deprecated' END
+		FROM install, generate_series(0, 3) n, generate_series(1, 3) v;
+	INSERT INTO ext_storage_changes SELECT tenant, install, s, 'put', 'ns-1', 'key-1', 1, timestamptz '2024-02-01 00:00Z' + s * interval '1 h'
+		FROM install, generate_series(1, 400) s;
+	INSERT INTO ext_storage_answers SELECT tenant, install, 'once-' || n, 'x', '{0,0,0}', timestamptz '2024-02-01 00:00Z' + n * interval '1 h'
+		FROM install, generate_series(1, 50) n;
+	INSERT INTO ext_storage_outbox SELECT tenant, install, s, 'extstorage.put', 'ns-1/key-1', '{}', '2024-02-01' FROM install, generate_series(1, 100) s;
+	INSERT INTO ext_storage_usage SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 3000);
+	INSERT INTO ext_storage_installs SELECT tenant_id, extension_install_id, 'default', '{}', NULL, NULL, NULL, '2023-01-01', '2023-01-01'
+		FROM ext_storage_usage;
+	DROP TABLE install`
+
+// filled is one of the installs of fill, and moment a time at which half of what
+// can expire has expired.
+const (
+	filledTenant  = "a0000000-0000-4000-8000-000000000050"
+	filledInstall = "b0000000-0000-4000-8000-000000000002"
+	filledAt      = es.Moment(1_704_067_200_000 + 50*3_600_000) // 2024-01-01 and 50 hours
+)
+
+// step is a statement that a request or the sweep waits for, with the indexes
+// that its plan must name.
+type step struct {
+	name    string
+	st      pgdb.Statement
+	args    []any
+	indexes []string
+}
+
+// applying are the arguments of a write.
+func applying(w es.Write) []any {
+	return arguments(es.Owner{Tenant: filledTenant, Install: filledInstall}, &w)
+}
+
+func hot() []step {
+	const (
+		key      = "ext_storage_records_pkey"
+		lock     = "ext_storage_usage_pkey"
+		active   = "ext_storage_schemas_active_idx"
+		schemas  = "ext_storage_schemas_pkey"
+		names    = "ext_storage_namespaces_pkey"
+		reclaim  = "ext_storage_reclaim_idx"
+		changes  = "ext_storage_changes_pkey"
+		answers  = "ext_storage_answers_pkey"
+		tenant   = filledTenant
+		install  = filledInstall
+		document = `{"type":"object"}`
+	)
+	var (
+		at    = now(filledAt)
+		later = now(filledAt + 60*24*3_600_000)
+		put   = es.Op{Namespace: "ns-1", Key: "key-1", Value: `1`, Metadata: es.EmptyObject, Schema: 3}
+		fresh = es.Op{Namespace: "ns-2", Key: "new", Value: `1`, Metadata: es.EmptyObject, Schema: 3}
+		gone  = es.Op{Kind: es.Delete, Namespace: "ns-3", Key: "key-3"}
+		write = func(quota es.Quota, ops ...es.Op) []any {
+			return applying(es.Write{Ops: ops, Now: filledAt, Quota: quota})
+		}
+		once = applying(es.Write{Ops: []es.Op{put}, Now: filledAt, Quota: es.DefaultQuota(), Once: &es.Once{Key: "once-x"}})
+		full = es.Quota{Bytes: 400 * 54, Namespaces: 4, Keys: 100}
+		page = func(prefix, after, end string) []any {
+			return []any{tenant, install, "ns-1", after, prefix, end, true, true, at, 26}
+		}
+	)
+	return []step{
+		{"put", sqlApply, write(es.DefaultQuota(), put), []string{key, lock, active}},
+		{"put of a new key", sqlApply, write(es.DefaultQuota(), fresh), []string{key, lock, active, names}},
+		{"put once", sqlApply, once, []string{key, lock, active, answers}},
+		{"batch", sqlApply, write(es.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
+		{"put that reclaims", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
+		{"delete", sqlApply, write(es.DefaultQuota(), gone), []string{key, lock, names}},
+		{"reclaim", sqlReclaim, []any{tenant, install, at, 10}, []string{key, lock, names, reclaim}},
+		{"get", sqlGet, []any{tenant, install, "ns-1", "key-1", at}, []string{key}},
+		{"list", sqlList, page("", "", top), []string{key}},
+		{"list a prefix", sqlList, page("key-1", "key-11", "key-2"), []string{key}},
+		{"list in reverse", sqlListReverse, page("key-1", "", "key-2"), []string{key}},
+		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100}, []string{key}},
+		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
+		{"usage", sqlUsage, []any{tenant, install, at}, []string{lock}},
+		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at}, []string{lock, schemas}},
+		{"set a status", sqlSchemaStatus, []any{tenant, install, "ns-1", 1, "active", at}, []string{lock, schemas}},
+		{"schemas", sqlSchemas, []any{tenant, install, "ns-1"}, []string{schemas}},
+		{"active schema", sqlActive, []any{tenant, install, "ns-1"}, []string{active}},
+		{"install", sqlInstall, []any{tenant, install}, []string{"ext_storage_installs_pkey"}},
+		{"what is due", sqlDue, []any{at, at, at, 100},
+			[]string{"ext_storage_sweep_idx", "ext_storage_changes_sweep_idx", "ext_storage_answers_sweep_idx"}},
+		{"sweep", sqlSweep, []any{tenant, install, later, later, later, 1000}, []string{key, lock, names, reclaim, changes, answers}},
+	}
+}
+
+// TestPlans holds the plans of the hot statements to their indexes, as they
+// are made for the first calls and as they are kept for the later ones.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	migrateAndRun(t, url, fill+`; ANALYZE`)
+	e := explain(t, url)
+	for _, h := range hot() {
+		t.Run(h.name, func(t *testing.T) {
+			for range 7 {
+				used := map[string]bool{}
+				for _, p := range e.run(t, h.st, h.args...) {
+					p.Plan.walk(func(n *node) {
+						used[n.Index] = true
+						if n.Type == "Seq Scan" {
+							t.Errorf("%s is read from end to end by\n%s", n.Table, p.Query)
+						}
+					})
+				}
+				for _, index := range h.indexes {
+					if !used[index] {
+						t.Errorf("%s is not used, but %v", index, used)
+					}
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// TestPlansWithoutStatistics looks at a database that was made a moment ago: a
+// record is found by its whole key, a page by its bounds.
+func TestPlansWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	migrateAndRun(t, url, `
+		INSERT INTO ext_storage_usage VALUES ('`+filledTenant+`', '`+filledInstall+`');
+		INSERT INTO ext_storage_schemas SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-' || n, 3, 'true', 'active' FROM generate_series(0, 3) n`)
+	e := explain(t, url)
+	for _, h := range hot() {
+		if h.st.Name != sqlApply.Name && h.st.Name != sqlGet.Name && h.st.Name != sqlList.Name || h.name == "put that reclaims" {
+			continue
+		}
+		t.Run(h.name, func(t *testing.T) {
+			for range 7 {
+				for _, p := range e.run(t, h.st, h.args...) {
+					p.Plan.walk(func(n *node) {
+						if n.Table == "ext_storage_records" && strings.HasSuffix(n.Type, "Scan") &&
+							(n.Index != "ext_storage_records_pkey" || !strings.Contains(n.Cond, "(key ") && !strings.Contains(n.Cond, "(key)")) {
+							t.Errorf("%s with %s finds a record in\n%s", n.Index, n.Cond, p.Query)
+						}
+					})
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func migrateAndRun(t *testing.T, url, script string) {
+	t.Helper()
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	set, err := Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), script); err != nil {
+		t.Fatal(fmt.Errorf("fill: %w", err))
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOutboxTable: the migration has the table that the relay reads.
+func TestOutboxTable(t *testing.T) {
+	t.Parallel()
+	text, err := migrations.ReadFile("migrations/0001_tables.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), auditTable().DDL()) {
+		t.Errorf("the migration lacks\n%s", auditTable().DDL())
+	}
+}

@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+// overrides are quotas as they are kept: what is not overridden is not there.
+type overrides struct {
+	Bytes      int64 `json:"bytes,omitempty"`
+	Namespaces int64 `json:"namespaces,omitempty"`
+	Keys       int64 `json:"keys,omitempty"`
+}
+
+// Install implements extstorage.Installs.
+func (s *Store) Install(ctx context.Context, o es.Owner) (in es.Install, err error) {
+	if err := o.Check(); err != nil {
+		return es.Install{}, err
+	}
+	var (
+		granted                          []byte
+		namespaces                       []byte // nil: NULL
+		until, revoked, created, updated pgtype.Timestamptz
+		quota                            overrides
+	)
+	found, err := s.db.One(ctx, sqlInstall, []any{string(o.Tenant), string(o.Install)},
+		&in.Tier, &granted, &until, &namespaces, &revoked, &created, &updated)
+	if err != nil {
+		return es.Install{}, err
+	}
+	if !found {
+		return es.Install{}, es.ErrNoInstall
+	}
+	if err := json.Unmarshal(granted, &quota); err != nil {
+		return es.Install{}, broken(err)
+	}
+	if namespaces != nil {
+		if err := json.Unmarshal(namespaces, &in.Namespaces); err != nil {
+			return es.Install{}, broken(err)
+		}
+	}
+	in.Overrides = es.Overrides{Quota: es.Quota(quota), Until: momentOf(until)}
+	in.RevokedAt, in.CreatedAt, in.UpdatedAt = momentOf(revoked), momentOf(created), momentOf(updated)
+	return in, nil
+}
+
+func broken(err error) error {
+	return fault.Wrap(fault.Internal, "an install's entry cannot be read", err)
+}
+
+// SetInstall implements extstorage.Installs.
+func (s *Store) SetInstall(ctx context.Context, o es.Owner, in es.Install, at es.Moment) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	granted, err := json.Marshal(overrides(in.Overrides.Quota))
+	if err != nil {
+		return err
+	}
+	var namespaces *string
+	if in.Namespaces != nil {
+		text, err := json.Marshal(in.Namespaces)
+		if err != nil {
+			return err
+		}
+		all := string(text)
+		namespaces = &all
+	}
+	_, err = s.db.Exec(ctx, sqlSetInstall, string(o.Tenant), string(o.Install), in.Tier,
+		string(granted), moment(in.Overrides.Until), namespaces, moment(in.RevokedAt), now(at))
+	return err
+}

@@ -1,0 +1,360 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+// The tests here hold two writers at an install's lock and let them go together.
+// A step that decided on what it had read before the wait, or beside the lock,
+// would let both win.
+
+// arena is a database with a store, and a connection that can hold locks.
+type arena struct {
+	store *postgres.Store
+	conn  *pgx.Conn // holds what the writers wait for
+	watch *pgx.Conn // sees them wait
+}
+
+func newArena(t *testing.T) *arena {
+	t.Helper()
+	url := testdb.PostgresDatabase(t)
+	a := &arena{store: open(t, pgdb.Options{URL: url, MaxConns: 4})}
+	for _, c := range []**pgx.Conn{&a.conn, &a.watch} {
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Not the test's context: that has ended when its cleanups run.
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		*c = conn
+	}
+	return a
+}
+
+func (a *arena) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := a.conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// waiting returns when n connections wait for a lock.
+func (a *arena) waiting(t *testing.T, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var now int
+		err := a.watch.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now == n {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%d of %d writers wait", now, n)
+		}
+	}
+}
+
+// race starts the step twice while hold's transaction stands, ends that with
+// the word, and returns what the steps answered.
+func (a *arena) race(t *testing.T, hold, end string, step func(i int) error) [2]error {
+	t.Helper()
+	a.exec(t, `BEGIN`)
+	a.exec(t, hold)
+	answers := make(chan error, 2)
+	for i := range 2 {
+		go func() { answers <- step(i) }()
+	}
+	a.waiting(t, 2)
+	a.exec(t, end)
+	return [2]error{<-answers, <-answers}
+}
+
+// install is where they meet.
+var install = owner(1)
+
+var holdInstall = `SELECT 1 FROM ext_storage_usage WHERE ` + ofInstall + ` FOR UPDATE`
+
+var ofInstall = `tenant_id = '` + string(install.Tenant) + `' AND extension_install_id = '` + string(install.Install) + `'`
+
+func putOf(key es.Key) es.Op {
+	return es.Op{Namespace: "toys", Key: key, Value: `12345`, Metadata: es.EmptyObject}
+}
+
+func write(ops ...es.Op) es.Write { return es.Write{Ops: ops, Now: start, Quota: es.DefaultQuota()} }
+
+// apply is Apply for its error alone.
+func apply(t testing.TB, s *postgres.Store, w es.Write) error {
+	t.Helper()
+	_, err := s.Apply(t.Context(), install, w)
+	return err
+}
+
+// TestTwoWaiters runs each writing step twice at once, such that only one of the
+// two may succeed.
+func TestTwoWaiters(t *testing.T) {
+	t.Parallel()
+	guarded := func(op es.Op, g es.Guard) es.Write {
+		op.Guard = g
+		return write(op)
+	}
+	under := func(q es.Quota, op es.Op) es.Write {
+		w := write(op)
+		w.Quota = q
+		return w
+	}
+	for _, c := range []struct {
+		name string
+		w    func(i int) es.Write
+		code fault.Code // of the one that loses
+	}{
+		{"create", func(int) es.Write {
+			return guarded(putOf("new"), es.Guard{Revision: es.Some[es.Revision](0)})
+		}, fault.Conflict},
+		{"create by header", func(int) es.Write {
+			return guarded(putOf("new"), es.Guard{NoneMatch: es.Tags{Set: true, Any: true}})
+		}, fault.Precondition},
+		{"change", func(int) es.Write {
+			return guarded(putOf("there"), es.Guard{Revision: es.Some[es.Revision](1)})
+		}, fault.Conflict},
+		{"change by header", func(int) es.Write {
+			return guarded(putOf("there"), es.Guard{Match: es.Tags{Set: true, Seqs: []es.Seq{1}}})
+		}, fault.Precondition},
+		{"delete", func(int) es.Write {
+			return guarded(es.Op{Kind: es.Delete, Namespace: "toys", Key: "there"}, es.Guard{Match: es.Tags{Set: true, Any: true}})
+		}, fault.Precondition},
+		{"batch", func(i int) es.Write {
+			return write(putOf(es.Key(fmt.Sprint(i))), guarded(putOf("new"), es.Guard{Revision: es.Some[es.Revision](0)}).Ops[0])
+		}, fault.Conflict},
+		{"last bytes", func(i int) es.Write {
+			return under(es.Quota{Bytes: 14, Keys: 9, Namespaces: 9}, putOf(es.Key(fmt.Sprint(i))))
+		}, fault.Quota},
+		{"last key", func(i int) es.Write {
+			return under(es.Quota{Bytes: 99, Keys: 2, Namespaces: 9}, putOf(es.Key(fmt.Sprint(i))))
+		}, fault.Quota},
+		{"last namespace", func(i int) es.Write {
+			op := putOf("a")
+			op.Namespace = es.Namespace(fmt.Sprint(i))
+			return under(es.Quota{Bytes: 99, Keys: 9, Namespaces: 2}, op)
+		}, fault.Quota},
+		{"same key once", func(i int) es.Write {
+			w := write(putOf("new"))
+			w.Once = &es.Once{Key: "k", Request: [32]byte{byte(i)}}
+			return w
+		}, fault.Conflict},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newArena(t)
+			if err := apply(t, a.store, write(putOf("there"))); err != nil {
+				t.Fatal(err)
+			}
+			answers := a.race(t, holdInstall, `COMMIT`, func(i int) error { return apply(t, a.store, c.w(i)) })
+			lost := errors.Join(answers[0], answers[1])
+			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
+				t.Errorf("the answers are %v and %v; one must be %v", answers[0], answers[1], c.code)
+			}
+			if audit, err := a.store.Audit(t.Context(), install); err != nil || !audit.Right() {
+				t.Errorf("the counters are %+v, %v", audit, err)
+			}
+		})
+	}
+}
+
+// TestTwoAtOnce: both of two steps succeed, one after the other.
+func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	if err := apply(t, a.store, write(putOf("there"))); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	versions := map[es.SchemaVersion]bool{}
+	answers := a.race(t, holdInstall, `COMMIT`, func(int) error {
+		schema, err := a.store.Register(t.Context(), install, "toys", []byte(`true`), "", start)
+		mu.Lock()
+		defer mu.Unlock()
+		versions[schema.Version] = true
+		return err
+	})
+	if err := errors.Join(answers[:]...); err != nil || !versions[1] || !versions[2] {
+		t.Errorf("Register: %v, %v", versions, err)
+	}
+	answers = a.race(t, holdInstall, `COMMIT`, func(i int) error {
+		_, err := a.store.SetStatus(t.Context(), install, "toys", es.SchemaVersion(1+i), es.Active, start)
+		return err
+	})
+	if err := errors.Join(answers[:]...); err != nil {
+		t.Errorf("SetStatus: %v", err)
+	}
+	all, err := a.store.Schemas(t.Context(), install, "toys")
+	if err != nil || len(all) != 2 || (all[0].Status == es.Active) == (all[1].Status == es.Active) {
+		t.Errorf("the schemas are %+v, %v", all, err)
+	}
+	// A put that waits while a schema becomes active has not been validated by it.
+	a.exec(t, `UPDATE ext_storage_schemas SET status = 'deprecated' WHERE `+ofInstall)
+	answers = a.race(t, holdInstall, `UPDATE ext_storage_schemas SET status = 'active' WHERE schema_version = 1 AND `+ofInstall+`; COMMIT`,
+		func(int) error { return apply(t, a.store, write(putOf("new"))) })
+	if !errors.Is(answers[0], es.ErrSchemaChanged) || !errors.Is(answers[1], es.ErrSchemaChanged) {
+		t.Errorf("put: %v", answers)
+	}
+}
+
+// TestFirstWriters: where an install has no lock yet, the writers still go one
+// after the other, whatever becomes of whoever makes it first.
+func TestFirstWriters(t *testing.T) {
+	t.Parallel()
+	create := putOf("new")
+	create.Guard.Revision = es.Some[es.Revision](0)
+	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
+		t.Run(end, func(t *testing.T) {
+			a := newArena(t)
+			answers := a.race(t, `INSERT INTO ext_storage_usage VALUES ('`+string(install.Tenant)+`', '`+string(install.Install)+`')`, end,
+				func(int) error { return apply(t, a.store, write(create)) })
+			if (answers[0] == nil) == (answers[1] == nil) {
+				t.Errorf("the answers are %v and %v; one must win", answers[0], answers[1])
+			}
+		})
+	}
+}
+
+// TestWaiterIsEnded: a writer whose connection the server ends leaves nothing,
+// and the store goes on.
+func TestWaiterIsEnded(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	if err := apply(t, a.store, write(putOf("there"))); err != nil {
+		t.Fatal(err)
+	}
+	answers := a.race(t, holdInstall, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock'`, func(int) error {
+		return apply(t, a.store, write(putOf("new")))
+	})
+	a.exec(t, `COMMIT`)
+	for _, err := range answers {
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("answered %v", err)
+		}
+	}
+	if _, err := a.store.Get(t.Context(), install, "toys", "new", start); !errors.Is(err, es.ErrNoRecord) {
+		t.Errorf("the record: %v", err)
+	}
+	if err := apply(t, a.store, write(putOf("new"))); err != nil {
+		t.Errorf("the next write: %v", err)
+	}
+}
+
+// TestOthersDoNotWait: while one install's lock is held, other installs, the
+// same tenant's too, write, and everybody reads.
+func TestOthersDoNotWait(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	if err := apply(t, a.store, write(putOf("there"))); err != nil {
+		t.Fatal(err)
+	}
+	a.exec(t, `BEGIN`)
+	a.exec(t, holdInstall)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	sibling := es.Owner{Tenant: install.Tenant, Install: owner(2).Install}
+	for _, o := range []es.Owner{owner(2), sibling} {
+		for range 2 { // a new install, and one that is there
+			if _, err := a.store.Apply(ctx, o, write(putOf("a"), putOf("b"))); err != nil {
+				t.Errorf("%v: %v", o, err)
+			}
+		}
+	}
+	if _, err := a.store.Get(ctx, install, "toys", "there", start); err != nil {
+		t.Error(err)
+	}
+	if page, err := a.store.List(ctx, install, es.Query{Namespace: "toys", Limit: 9, Now: start}); err != nil || len(page.Records) != 1 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if feed, err := a.store.Changes(ctx, install, 0, 9, start); err != nil || feed.Last != 1 {
+		t.Errorf("%+v, %v", feed, err)
+	}
+	a.exec(t, `COMMIT`)
+}
+
+// TestNoDeadlock has 16 writers do mixed batches on two installs, over the same
+// few keys in any order, with records that expire, quotas that are too small and
+// sweeps in between. A deadlock would show as a fault.Unavailable, or in the
+// server's count.
+func TestNoDeadlock(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	s := open(t, pgdb.Options{URL: url, MaxConns: 16})
+	const writers, rounds = 16, 40
+	var wg sync.WaitGroup
+	for n := range writers {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(n)))
+			for i := range rounds {
+				o := owner(byte(1 + random.IntN(2)))
+				at := start + es.Moment(i)
+				w := write()
+				w.Now = at
+				w.Quota = es.Quota{Bytes: 150, Namespaces: 2, Keys: 5}
+				for range 1 + random.IntN(6) {
+					op := putOf(es.Key(fmt.Sprint(random.IntN(8))))
+					op.Namespace = es.Namespace(fmt.Sprint(random.IntN(3)))
+					op.Kind = es.OpKind(random.IntN(3))
+					if random.IntN(2) == 0 {
+						op.ExpiresAt = at + es.Moment(1+random.IntN(3))
+					}
+					w.Ops = append(w.Ops, op)
+				}
+				if _, err := s.Apply(t.Context(), o, w); err != nil && !fault.Is(err, fault.Quota) {
+					t.Error(err)
+				}
+				if random.IntN(10) == 0 {
+					if _, err := s.Sweep(t.Context(), at, 5); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for n := byte(1); n <= 2; n++ {
+		audit, err := s.Audit(t.Context(), owner(n))
+		if err != nil || !audit.Right() {
+			t.Errorf("the counters of %d are %+v, %v", n, audit, err)
+		}
+		feed, err := s.Changes(t.Context(), owner(n), 0, 1_000_000, start)
+		if err != nil || int(feed.Last) != len(feed.Changes) || feed.Last == 0 {
+			t.Errorf("the feed of %d has %d changes up to %d: %v", n, len(feed.Changes), feed.Last, err)
+		}
+	}
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var deadlocks int64
+	if _, err := db.One(t.Context(), pgdb.Statement{Name: "test", SQL: `
+		SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`}, nil, &deadlocks); err != nil || deadlocks != 0 {
+		t.Errorf("%d deadlocks, %v", deadlocks, err)
+	}
+}

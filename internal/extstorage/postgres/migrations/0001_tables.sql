@@ -1,0 +1,141 @@
+-- The tables of extension storage. What operators query has the columns, checks
+-- and names that they know; columns and tables beside those are for what every
+-- write must decide without counting rows: sizes, counters, the sequence of
+-- changes. Text that is compared or ordered is so as bytes.
+
+CREATE TABLE ext_storage_records (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	namespace            TEXT        COLLATE "C" NOT NULL,
+	key                  TEXT        COLLATE "C" NOT NULL,
+	revision             BIGINT      NOT NULL DEFAULT 1,
+	value                JSONB       NOT NULL,
+	metadata             JSONB       DEFAULT '{}'::jsonb,
+	ttl_expires_at       TIMESTAMPTZ,
+	created_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
+	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
+	value_bytes          INTEGER     NOT NULL, -- of the canonical text
+	metadata_bytes       INTEGER     NOT NULL,
+	change_seq           BIGINT      NOT NULL, -- of the change that wrote the record: its ETag
+	PRIMARY KEY (tenant_id, extension_install_id, namespace, key),
+	CHECK (revision > 0),
+	CHECK (metadata IS NULL OR jsonb_typeof(metadata) = 'object'),
+	CHECK (length(namespace) <= 64 AND namespace ~ '^[a-z0-9][a-z0-9-]*$'),
+	CHECK (length(key) BETWEEN 1 AND 128 AND key !~ '/')
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
+
+-- What can expire, for those who look by key; the primary key serves for lists
+-- of a namespace, so there is no second index of the same columns.
+CREATE INDEX ext_storage_expired_idx ON ext_storage_records (tenant_id, extension_install_id, namespace, key)
+	WHERE ttl_expires_at IS NOT NULL;
+-- What has expired of one install, and of all.
+CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at)
+	WHERE ttl_expires_at IS NOT NULL;
+CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
+	WHERE ttl_expires_at IS NOT NULL;
+
+CREATE TABLE ext_storage_schemas (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	namespace            TEXT        COLLATE "C" NOT NULL,
+	schema_version       INTEGER     NOT NULL,
+	schema_document      JSONB       NOT NULL,
+	status               TEXT        NOT NULL CHECK (status IN ('active', 'deprecated', 'draft')),
+	created_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
+	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
+	created_by           UUID,
+	PRIMARY KEY (tenant_id, extension_install_id, namespace, schema_version)
+);
+
+CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenant_id, extension_install_id, namespace)
+	WHERE status = 'active';
+CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
+
+-- The row of an install is the lock of its writes. Every write updates it; the
+-- room in each page lets the new version stand beside the old one. A primary
+-- key, because a shard moves online only with one.
+CREATE TABLE ext_storage_usage (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	bytes_used           BIGINT      NOT NULL DEFAULT 0 CHECK (bytes_used >= 0),
+	keys_count           INTEGER     NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
+	namespaces_count     INTEGER     NOT NULL DEFAULT 0 CHECK (namespaces_count >= 0),
+	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
+	change_seq           BIGINT      NOT NULL DEFAULT 0, -- of the last change
+	PRIMARY KEY (tenant_id, extension_install_id)
+) WITH (fillfactor = 50);
+
+CREATE TABLE ext_storage_namespaces (
+	tenant_id            UUID    NOT NULL,
+	extension_install_id UUID    NOT NULL,
+	namespace            TEXT    COLLATE "C" NOT NULL,
+	keys_count           INTEGER NOT NULL DEFAULT 0 CHECK (keys_count >= 0),
+	PRIMARY KEY (tenant_id, extension_install_id, namespace)
+) WITH (fillfactor = 50);
+
+CREATE TABLE ext_storage_changes (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	seq                  BIGINT      NOT NULL,
+	op                   TEXT        NOT NULL,
+	namespace            TEXT        COLLATE "C" NOT NULL,
+	key                  TEXT        COLLATE "C" NOT NULL,
+	revision             BIGINT      NOT NULL,
+	at                   TIMESTAMPTZ NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, seq)
+);
+CREATE INDEX ext_storage_changes_sweep_idx ON ext_storage_changes (at);
+
+-- Answers to requests that may come again.
+CREATE TABLE ext_storage_answers (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	once_key             TEXT        COLLATE "C" NOT NULL,
+	request              BYTEA       NOT NULL, -- its hash
+	answer               BIGINT[]    NOT NULL,
+	at                   TIMESTAMPTZ NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, once_key)
+);
+CREATE INDEX ext_storage_answers_sweep_idx ON ext_storage_answers (at);
+
+CREATE TABLE ext_storage_installs (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	tier                 TEXT        NOT NULL,
+	overrides            JSONB       NOT NULL DEFAULT '{}'::jsonb,
+	override_until       TIMESTAMPTZ,
+	namespaces           JSONB, -- what tokens may do at most; NULL: what they say
+	revoked_at           TIMESTAMPTZ,
+	created_at           TIMESTAMPTZ NOT NULL,
+	updated_at           TIMESTAMPTZ NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id)
+);
+
+-- Events for the audit, until the relay has published them.
+CREATE TABLE ext_storage_outbox (
+	tenant_id uuid NOT NULL,
+	extension_install_id uuid NOT NULL,
+	seq bigint NOT NULL CHECK (seq > 0),
+	topic text NOT NULL,
+	key text NOT NULL,
+	payload json NOT NULL,
+	created_at timestamptz NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, seq)
+);
+
+CREATE TABLE ext_storage_outbox_relay (
+	one integer PRIMARY KEY CHECK (one = 1),
+	holder text NOT NULL,
+	held_until timestamptz NOT NULL
+);
+
+-- citus
+
+SELECT create_distributed_table('ext_storage_records', 'tenant_id');
+SELECT create_distributed_table('ext_storage_schemas', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_usage', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_namespaces', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_changes', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_answers', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_installs', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_outbox', 'tenant_id', colocate_with => 'ext_storage_records');

@@ -1,0 +1,110 @@
+-- What is over, and the registry of schemas. Each takes the install's lock, like
+-- every write.
+
+-- ext_reclaim_v1 removes at most p_limit expired records of an install, and
+-- returns how many.
+CREATE FUNCTION ext_reclaim_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_limit BIGINT)
+RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	PERFORM 1 FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN 0; -- it has nothing; the lock would make a row
+	END IF;
+	RETURN ext_expire_v1(p_tenant, p_install, p_now, p_limit);
+END $$;
+
+-- ext_sweep_v1 removes at most p_limit of what is over of one install, and
+-- returns how much: expired records, changes of p_changes_before and earlier,
+-- answers of p_answers_before and earlier. Changes go from the oldest number on,
+-- up to the first that is younger: clocks of processes differ, and a feed with a
+-- hole would have lost something without a word. Nobody waits for it to be on
+-- disk: what a crash brings back is swept again.
+CREATE FUNCTION ext_sweep_v1(
+	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_changes_before TIMESTAMPTZ, p_answers_before TIMESTAMPTZ, p_limit BIGINT
+) RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_swept BIGINT;
+	v_count BIGINT;
+	v_last  BIGINT; -- change that goes
+	v_keys  TEXT[];
+BEGIN
+	PERFORM set_config('synchronous_commit', 'off', true);
+	v_swept := ext_reclaim_v1(p_tenant, p_install, p_now, p_limit);
+
+	SELECT max(c.seq) INTO v_last
+		FROM (SELECT o.seq, bool_and(o.at <= p_changes_before) OVER (ORDER BY o.seq) AS old
+			FROM (SELECT seq, at FROM ext_storage_changes
+				WHERE tenant_id = p_tenant AND extension_install_id = p_install
+				ORDER BY seq LIMIT p_limit - v_swept) o) c
+		WHERE c.old;
+	DELETE FROM ext_storage_changes
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq <= v_last;
+	GET DIAGNOSTICS v_count = ROW_COUNT;
+	v_swept := v_swept + v_count;
+
+	SELECT array_agg(o.once_key) INTO v_keys
+		FROM (SELECT once_key FROM ext_storage_answers
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND at <= p_answers_before
+			LIMIT p_limit - v_swept) o;
+	DELETE FROM ext_storage_answers
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND once_key = ANY (v_keys);
+	GET DIAGNOSTICS v_count = ROW_COUNT;
+	RETURN v_swept + v_count;
+END $$;
+
+-- ext_schema_v1 is a schema as texts: status, moments of its making and change
+-- (milliseconds), who made it, and the document; NULL when there is none.
+CREATE FUNCTION ext_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER)
+RETURNS TEXT[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	RETURN (SELECT ARRAY[status, ext_ms_v1(created_at)::text, ext_ms_v1(updated_at)::text, created_by::text, schema_document::text]
+		FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version);
+END $$;
+
+-- ext_register_v1 adds a draft and returns its version.
+CREATE FUNCTION ext_register_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_document TEXT, p_by UUID, p_now TIMESTAMPTZ)
+RETURNS INTEGER LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_version INTEGER;
+BEGIN
+	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
+	SELECT coalesce(max(schema_version), 0) + 1 INTO v_version FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
+	INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status,
+			created_at, updated_at, created_by)
+		VALUES (p_tenant, p_install, p_namespace, v_version, p_document::jsonb, 'draft', p_now, p_now, p_by);
+	RETURN v_version;
+END $$;
+
+-- ext_schema_status_v1 gives a schema a status and returns it as ext_schema_v1
+-- does. One that becomes active takes the place of the one that is.
+CREATE FUNCTION ext_schema_status_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT, p_now TIMESTAMPTZ)
+RETURNS TEXT[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
+	PERFORM 1 FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version
+			AND status <> p_status;
+	IF FOUND THEN
+		IF p_status = 'active' THEN
+			UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = p_now
+				WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND status = 'active';
+		END IF;
+		UPDATE ext_storage_schemas SET status = p_status, updated_at = p_now
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version;
+	END IF;
+	RETURN ext_schema_v1(p_tenant, p_install, p_namespace, p_version);
+END $$;
+
+-- citus
+
+SELECT create_distributed_function('ext_schema_v1(uuid, uuid, text, integer)');
+SELECT create_distributed_function('ext_reclaim_v1(uuid, uuid, timestamptz, bigint)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, timestamptz, timestamptz, bigint)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_schema_status_v1(uuid, uuid, text, integer, text, timestamptz)',
+	'p_tenant', colocate_with => 'ext_storage_records');

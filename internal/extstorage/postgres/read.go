@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+)
+
+// row is a record as it is read.
+type row struct {
+	es.Record
+
+	created, updated, expires pgtype.Timestamptz
+	value, metadata           []byte // in the engine's spelling; empty: not asked for
+}
+
+// columns are where the columns of header go.
+func (r *row) columns() []any {
+	return []any{&r.Revision, &r.Seq, &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
+}
+
+// record is what was read.
+func (r *row) record() (es.Record, error) {
+	rec := r.Record
+	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
+	var err error
+	if len(r.value) > 0 {
+		if rec.Value, err = es.Canonical(r.value); err != nil {
+			return es.Record{}, err
+		}
+	}
+	if len(r.metadata) > 0 {
+		rec.Metadata, err = es.Canonical(r.metadata)
+	}
+	return rec, err
+}
+
+// Get implements extstorage.Store.
+func (s *Store) Get(ctx context.Context, o es.Owner, ns es.Namespace, key es.Key, at es.Moment) (es.Record, error) {
+	if err := o.Check(); err != nil {
+		return es.Record{}, err
+	}
+	r := row{Record: es.Record{Namespace: ns, Key: key}}
+	found, err := s.db.One(ctx, sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
+		append(r.columns(), &r.value, &r.metadata)...)
+	if err != nil {
+		return es.Record{}, err
+	}
+	if !found {
+		return es.Record{}, es.ErrNoRecord
+	}
+	return r.record()
+}
+
+// List implements extstorage.Store. It reads one record more than asked for,
+// which tells whether there is another.
+func (s *Store) List(ctx context.Context, o es.Owner, q es.Query) (page es.Page, err error) {
+	if err := o.Check(); err != nil {
+		return es.Page{}, err
+	}
+	after, end := string(q.After), top
+	if successor, ok := es.Successor(q.Prefix); ok {
+		end = successor
+	}
+	statement := sqlList
+	if q.Reverse {
+		statement = sqlListReverse
+		if after != "" {
+			after, end = "", min(end, after)
+		}
+	}
+	page.Records, err = s.records(ctx, statement, row{Record: es.Record{Namespace: q.Namespace}}, func(r *row) []any {
+		return append(append([]any{&r.Key}, r.columns()...), &r.value, &r.metadata)
+	}, string(o.Tenant), string(o.Install), string(q.Namespace), after, q.Prefix, end, q.Values, q.Metadata, now(q.Now), int64(q.Limit)+1)
+	if len(page.Records) > q.Limit {
+		page.Records, page.More = page.Records[:q.Limit], true
+	}
+	return page, err
+}
+
+// Export implements extstorage.Store.
+func (s *Store) Export(ctx context.Context, o es.Owner, after es.Position, limit int, at es.Moment) ([]es.Record, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	return s.records(ctx, sqlExport, row{}, func(r *row) []any {
+		return append(append([]any{&r.Namespace, &r.Key}, r.columns()...), &r.value, &r.metadata)
+	}, string(o.Tenant), string(o.Install), string(after.Namespace), string(after.Key), now(at), int64(limit))
+}
+
+// records reads rows into r, by the places that dest names.
+func (s *Store) records(ctx context.Context, statement pgdb.Statement, r row, dest func(*row) []any, args ...any) (all []es.Record, err error) {
+	err = s.db.Each(ctx, statement, args, func() { all = nil }, func() error {
+		rec, err := r.record()
+		all = append(all, rec)
+		return err
+	}, dest(&r)...)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Changes implements extstorage.Store. The numbers have no gaps, so where the
+// next is not the first that is there, some are not kept any more; those that
+// are only waiting for the sweep are not either.
+func (s *Store) Changes(ctx context.Context, o es.Owner, since es.Seq, limit int, at es.Moment) (feed es.Feed, err error) {
+	if err := o.Check(); err != nil {
+		return es.Feed{}, err
+	}
+	var (
+		last          es.Seq
+		seq, revision *int64
+		op, namespace *string
+		key           *string
+		when          pgtype.Timestamptz
+	)
+	err = s.db.Each(ctx, sqlChanges, []any{string(o.Tenant), string(o.Install), int64(since), int64(limit)},
+		func() { feed = es.Feed{} },
+		func() error {
+			feed.Last = last
+			if seq != nil {
+				feed.Changes = append(feed.Changes, es.Change{
+					Seq: es.Seq(*seq), Op: es.ChangeOp(*op), Namespace: es.Namespace(*namespace), Key: es.Key(*key),
+					Revision: es.Revision(*revision), At: momentOf(when),
+				})
+			}
+			return nil
+		}, &last, &seq, &op, &namespace, &key, &revision, &when)
+	switch {
+	case err != nil:
+		return es.Feed{}, err
+	case len(feed.Changes) == 0:
+		if feed.Last > since {
+			return es.Feed{}, es.ErrChangesGone
+		}
+	case feed.Changes[0].Seq != since+1 || feed.Changes[0].At <= at-es.Moment(es.ChangesKept.Milliseconds()):
+		return es.Feed{}, es.ErrChangesGone
+	}
+	return feed, nil
+}

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"strings"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+)
+
+// Writes. Citus sends a function to the tenant's node only when it stands alone
+// in a SELECT, which is why none is in a FROM.
+var (
+	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
+		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text[],
+			$15::timestamptz, $16::bigint, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz)`}
+	sqlReclaim = pgdb.Statement{Name: "ext.reclaim", SQL: `
+		SELECT ext_reclaim_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
+)
+
+// The sweep. The installs of what has been over for longest come first.
+var (
+	sqlDue = pgdb.Statement{Name: "ext.sweep_due", SQL: `
+		SELECT DISTINCT tenant_id::text, extension_install_id::text FROM (
+			(SELECT tenant_id, extension_install_id FROM ext_storage_records
+				WHERE ttl_expires_at <= $1::timestamptz ORDER BY ttl_expires_at LIMIT $4::bigint)
+			UNION ALL
+			(SELECT tenant_id, extension_install_id FROM ext_storage_changes
+				WHERE at <= $2::timestamptz ORDER BY at LIMIT $4::bigint)
+			UNION ALL
+			(SELECT tenant_id, extension_install_id FROM ext_storage_answers
+				WHERE at <= $3::timestamptz ORDER BY at LIMIT $4::bigint)
+		) due`}
+	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
+		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::timestamptz, $6::bigint)`}
+)
+
+// Schemas and installs.
+var (
+	sqlRegister = pgdb.Statement{Name: "ext.register", SQL: `
+		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz)`}
+	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `
+		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
+	sqlSchemas = pgdb.Statement{Name: "ext.schemas", SQL: `
+		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
+		FROM ext_storage_schemas
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text
+		ORDER BY schema_version DESC`}
+	sqlActive = pgdb.Statement{Name: "ext.active_schema", SQL: `
+		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
+		FROM ext_storage_schemas
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND status = 'active'`}
+	sqlInstall = pgdb.Statement{Name: "ext.install", SQL: `
+		SELECT tier, overrides::text, override_until, namespaces::text, revoked_at, created_at, updated_at
+		FROM ext_storage_installs WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
+	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", SQL: `
+		INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, revoked_at,
+			created_at, updated_at)
+		VALUES ($1::uuid, $2::uuid, $3::text, $4::text::jsonb, $5::timestamptz, $6::text::jsonb, $7::timestamptz, $8::timestamptz, $8::timestamptz)
+		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
+		SET tier = EXCLUDED.tier, overrides = EXCLUDED.overrides, override_until = EXCLUDED.override_until,
+			namespaces = EXCLUDED.namespaces, revoked_at = EXCLUDED.revoked_at, updated_at = EXCLUDED.updated_at`}
+)
+
+// header are the columns of a record without its value and metadata.
+const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
+
+// Reads of records.
+var (
+	sqlGet = pgdb.Statement{Name: "ext.get", SQL: `
+		SELECT ` + header + `, value::text, coalesce(metadata::text, '')
+		FROM ext_storage_records
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)`}
+	sqlList        = listing(`key`)
+	sqlListReverse = listing(`key DESC`)
+	sqlExport      = pgdb.Statement{Name: "ext.export", SQL: `
+		SELECT namespace, key, ` + header + `, value::text, coalesce(metadata::text, '')
+		FROM ext_storage_records
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND (namespace, key) > ($3::text, $4::text)
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)
+		ORDER BY namespace, key LIMIT $6::bigint`}
+)
+
+// top is behind every key: a bound for a query that has none.
+var top = strings.Repeat("\U0010FFFF", es.MaxKey+1)
+
+// listing is the statement of a page: keys behind one bound, from another on
+// and before a third. There is always all three, so that one plan serves every
+// query and never reads beyond them.
+func listing(order string) pgdb.Statement {
+	return pgdb.Statement{Name: "ext.list", SQL: `
+		SELECT key, ` + header + `, CASE WHEN $7::boolean THEN value::text ELSE '' END,
+			CASE WHEN $8::boolean THEN coalesce(metadata::text, '') ELSE '' END
+		FROM ext_storage_records
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text
+			AND key > $4::text AND key >= $5::text AND key < $6::text
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > $9::timestamptz)
+		ORDER BY ` + order + ` LIMIT $10::bigint`}
+}
+
+// Reads of what an install has and of what has changed. The counters drive the
+// others, so that both are of one snapshot.
+var (
+	sqlChanges = pgdb.Statement{Name: "ext.changes", SQL: `
+		SELECT u.change_seq, c.seq, c.op, c.namespace, c.key, c.revision, c.at
+		FROM ext_storage_usage u
+		LEFT JOIN LATERAL (
+			SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND seq > $3::bigint
+			ORDER BY seq LIMIT $4::bigint
+		) c ON true
+		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
+		ORDER BY c.seq`}
+	sqlUsage = pgdb.Statement{Name: "ext.usage", SQL: `
+		SELECT u.bytes_used, u.keys_count, u.namespaces_count, r.namespace, r.keys, r.bytes
+		FROM ext_storage_usage u
+		LEFT JOIN (
+			SELECT namespace, count(*) AS keys, sum(value_bytes::bigint + metadata_bytes)::bigint AS bytes
+			FROM ext_storage_records
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+				AND (ttl_expires_at IS NULL OR ttl_expires_at > $3::timestamptz)
+			GROUP BY namespace
+		) r ON true
+		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
+		ORDER BY r.namespace`}
+	sqlAudit = pgdb.Statement{Name: "ext.audit", SQL: `
+		SELECT '' AS namespace, bytes_used, keys_count, namespaces_count, 0::bigint AS counted, 0::bigint AS bytes
+		FROM ext_storage_usage WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+		UNION ALL
+		SELECT coalesce(n.namespace, r.namespace), 0, coalesce(n.keys_count, 0), 0, coalesce(r.keys, 0), coalesce(r.bytes, 0)
+		FROM (
+			SELECT namespace, keys_count FROM ext_storage_namespaces
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+		) n
+		FULL JOIN (
+			SELECT namespace, count(*) AS keys, sum(value_bytes::bigint + metadata_bytes)::bigint AS bytes
+			FROM ext_storage_records
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+			GROUP BY namespace
+		) r ON r.namespace = n.namespace
+		ORDER BY namespace`}
+)

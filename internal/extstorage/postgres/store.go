@@ -1,0 +1,97 @@
+// Package postgres keeps records in PostgreSQL, on one server or distributed by
+// Citus.
+//
+// A write is one call of a function of the migrations, which locks the install,
+// decides by the rules of package extstorage, restated there, and writes: one
+// round trip, one transaction. A read is one statement, and so one snapshot. The
+// tenant is the distribution column on Citus and stands in every statement but
+// those that find what the sweep has to do.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/outbox"
+	outboxpg "holdfast/internal/outbox/postgres"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the schema changes of this backend.
+func Migrations() (migrate.Set, error) {
+	return migrate.Load("extstorage", migrations, "migrations")
+}
+
+// Store implements extstorage.Store, Registry and Installs.
+type Store struct {
+	db  *pgdb.DB
+	set func() (migrate.Set, error)
+}
+
+var (
+	_ es.Store    = (*Store)(nil)
+	_ es.Registry = (*Store)(nil)
+	_ es.Installs = (*Store)(nil)
+)
+
+// New returns a store on a database that Migrations have been applied to, or
+// will be before the first use.
+func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+
+// Ping implements extstorage.Store. It reads the ledger each time: a newer
+// release may change the tables of a server that runs.
+func (s *Store) Ping(ctx context.Context) error {
+	set, err := s.set()
+	if err != nil {
+		return err
+	}
+	pending, err := s.db.Pending(ctx, set)
+	if err != nil {
+		return err
+	}
+	if len(pending) > 0 {
+		return fault.Newf(fault.Unavailable, "the extension storage's database needs %d migrations: run holdfast migrate", len(pending))
+	}
+	return nil
+}
+
+// Outbox is where the events of the audit wait to be published.
+func Outbox(db *pgdb.DB) outbox.Box { return auditTable().Open(db) }
+
+func auditTable() *outboxpg.Outbox {
+	return outboxpg.New(outbox.Table{Name: es.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
+}
+
+// moment is a Moment as the driver sends it; 0 is NULL.
+func moment(m es.Moment) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
+}
+
+// momentOf is a moment of the database; NULL is 0.
+func momentOf(t pgtype.Timestamptz) es.Moment {
+	if !t.Valid {
+		return 0
+	}
+	return es.At(t.Time)
+}
+
+// now is the moment of a step, which is never NULL.
+func now(m es.Moment) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
+}
+
+// before is the moment that is older than a step by the time for which
+// something is kept.
+func before(m es.Moment, kept time.Duration) pgtype.Timestamptz {
+	return now(m - es.Moment(kept.Milliseconds()))
+}

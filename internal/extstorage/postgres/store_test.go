@@ -1,0 +1,220 @@
+package postgres_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+// open returns a store on a migrated database.
+func open(t testing.TB, opts pgdb.Options) *postgres.Store {
+	t.Helper()
+	return postgres.New(openDB(t, opts))
+}
+
+func openDB(t testing.TB, opts pgdb.Options) *pgdb.DB {
+	t.Helper()
+	db, err := pgdb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	set, err := postgres.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// owner is an install with a number in its name, each of another tenant.
+func owner(n byte) es.Owner {
+	const digits = "0123456789abcdef"
+	tail := "00000000-0000-4000-8000-0000000000" + string([]byte{digits[n>>4], digits[n&15]})
+	return es.Owner{Tenant: es.TenantID("a" + tail[1:]), Install: es.InstallID("b" + tail[1:])}
+}
+
+const start es.Moment = 1_700_000_000_123
+
+// TestPing: the store says what is missing, and that nothing is.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: testdb.PostgresDatabase(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	s := postgres.New(db)
+	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the migrations: %v", err)
+	}
+	if _, err := s.Usage(t.Context(), owner(1), start); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a read before the migrations: %v", err)
+	}
+	set, err := postgres.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("after the migrations: %v", err)
+		}
+	}
+}
+
+// TestWithoutPreparedStatements takes every step once in the modes that a
+// pooler may need: the driver then tells the server the types of arguments by
+// itself, or sends text.
+func TestWithoutPreparedStatements(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	for i, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			s := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
+			everyStep(t, s, owner(byte(1+i)))
+		})
+	}
+}
+
+func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
+	t.Helper()
+	ctx := t.Context()
+	w := es.Write{Now: start, Quota: es.DefaultQuota(), Caller: es.Caller{Kind: "token", ID: "it's \\ {\"me\"}\x00"}}
+	apply := func(ops ...es.Op) es.Applied {
+		t.Helper()
+		w.Ops = ops
+		a, err := s.Apply(ctx, o, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	const value es.Value = `{"a":[1.50,"\\ ' \" {x,y} \u0001ü"],"big":123456789012345678901234567890}`
+	canonical, err := es.ParseValue([]byte(value), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := es.Op{Namespace: "toys", Key: `k'\"{},ü`, Value: canonical, Metadata: `{"m":1}`, ExpiresAt: start + 60_000}
+	w.Once = &es.Once{Key: "once'", Request: [32]byte{0, 255}}
+	first := apply(put, es.Op{Namespace: "toys", Key: "b", Value: `null`, Metadata: es.EmptyObject})
+	want := es.Applied{
+		Items: []es.Item{
+			{Revision: 1, Seq: 1, Created: true, CreatedAt: start, UpdatedAt: start, ExpiresAt: start + 60_000},
+			{Revision: 1, Seq: 2, Created: true, CreatedAt: start, UpdatedAt: start},
+		},
+		Counters: es.Counters{Bytes: int64(len(canonical)) + 7 + 6, Keys: 2, Namespaces: 1},
+	}
+	if !reflect.DeepEqual(first, want) {
+		t.Errorf("Apply: %+v, want %+v", first, want)
+	}
+	want.Replayed = true
+	if again := apply(put); !reflect.DeepEqual(again, want) {
+		t.Errorf("the same again: %+v", again)
+	}
+	w.Once.Request[1] = 0
+	if _, err := s.Apply(ctx, o, w); !errors.Is(err, es.ErrKeyReused) {
+		t.Errorf("another request with the key: %v", err)
+	}
+	w.Once = nil
+	put.Guard = es.Guard{Revision: es.Some[es.Revision](1), Match: es.Tags{Set: true, Seqs: []es.Seq{9, 1}}, NoneMatch: es.Tags{Set: true, Seqs: []es.Seq{}}}
+	put.Keep, put.ExpiresAt, put.Metadata = true, 0, ""
+	apply(es.Op{Kind: es.Check, Namespace: "toys", Key: "b", Guard: es.Guard{Match: es.Tags{Set: true, Any: true}}}, put)
+	_, err = s.Apply(ctx, o, es.Write{Ops: []es.Op{{Kind: es.Check, Namespace: "toys", Key: "b"}, put}, Now: start, Quota: w.Quota})
+	var item *es.ItemError
+	if !errors.As(err, &item) || item.Index != 1 || !fault.Is(err, fault.Precondition) {
+		t.Errorf("a guard that does not hold: %v", err)
+	}
+
+	r, err := s.Get(ctx, o, "toys", put.Key, start+59_999)
+	if err != nil || r.Value != canonical || r.Metadata != `{"m":1}` || r.Revision != 2 || r.Seq != 3 || r.ExpiresAt != start+60_000 {
+		t.Errorf("Get: %+v, %v", r, err)
+	}
+	if _, err := s.Get(ctx, o, "toys", put.Key, start+60_000); !errors.Is(err, es.ErrNoRecord) {
+		t.Errorf("Get at the end: %v", err)
+	}
+	for _, reverse := range []bool{false, true} {
+		page, err := s.List(ctx, o, es.Query{Namespace: "toys", Limit: 1, Reverse: reverse, Values: true, Now: start})
+		if err != nil || len(page.Records) != 1 || !page.More || page.Records[0].Metadata != "" || (page.Records[0].Value == "null") == reverse {
+			t.Errorf("List: %+v, %v", page, err)
+		}
+	}
+	if all, err := s.Export(ctx, o, es.Position{Namespace: "toys", Key: "b"}, 10, start); err != nil || len(all) != 1 || all[0].Value != canonical {
+		t.Errorf("Export: %+v, %v", all, err)
+	}
+	if audit, err := s.Audit(ctx, o); err != nil || !audit.Right() || audit.Counters.Keys != 2 {
+		t.Errorf("Audit: %+v, %v", audit, err)
+	}
+	if n, err := s.Reclaim(ctx, o, start+60_000, 10); err != nil || n != 1 {
+		t.Errorf("Reclaim: %d, %v", n, err)
+	}
+	feed, err := s.Changes(ctx, o, 2, 10, start)
+	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (es.Change{
+		Seq: 4, Op: es.ChangeExpire, Namespace: "toys", Key: put.Key, Revision: 2, At: start + 60_000}) {
+		t.Errorf("Changes: %+v, %v", feed, err)
+	}
+	usage, err := s.Usage(ctx, o, start)
+	if err != nil || !slices.Equal(usage.Namespaces, []es.NamespaceUsage{{Namespace: "toys", Keys: 1, Bytes: 6}}) {
+		t.Errorf("Usage: %+v, %v", usage, err)
+	}
+	apply(es.Op{Kind: es.Delete, Namespace: "toys", Key: "b"})
+	later := start + es.Moment(es.ChangesKept.Milliseconds())
+	// The answer and three changes: the fourth is a minute younger, and the fifth
+	// comes after it, whatever its clock says.
+	if n, err := s.Sweep(ctx, later, 100); err != nil || n != 4 {
+		t.Errorf("Sweep: %d, %v", n, err)
+	}
+	schemasAndInstalls(t, s, o)
+}
+
+func schemasAndInstalls(t *testing.T, s *postgres.Store, o es.Owner) {
+	t.Helper()
+	ctx := t.Context()
+	const by = "c0000000-0000-4000-8000-000000000001"
+	for v := es.SchemaVersion(1); v <= 2; v++ {
+		if _, err := s.Register(ctx, o, "toys", []byte(`{"type":"object"}`), map[es.SchemaVersion]string{2: by}[v], start); err != nil {
+			t.Fatal(err)
+		}
+		schema, err := s.SetStatus(ctx, o, "toys", v, es.Active, start+1)
+		if err != nil || schema.Version != v || schema.Status != es.Active || string(schema.Document) != `{"type":"object"}` {
+			t.Errorf("SetStatus: %+v, %v", schema, err)
+		}
+	}
+	if _, err := s.SetStatus(ctx, o, "toys", 3, es.Active, start+1); !errors.Is(err, es.ErrNoSchema) {
+		t.Errorf("SetStatus of none: %v", err)
+	}
+	if active, err := s.Active(ctx, o, "toys"); err != nil || active.Version != 2 || active.CreatedBy != by {
+		t.Errorf("Active: %+v, %v", active, err)
+	}
+	if all, err := s.Schemas(ctx, o, "toys"); err != nil || len(all) != 2 || all[1].Status != es.Deprecated || all[1].CreatedBy != "" {
+		t.Errorf("Schemas: %+v, %v", all, err)
+	}
+	in := es.Install{
+		Tier: "big", Overrides: es.Overrides{Quota: es.Quota{Keys: 7}, Until: start + 9},
+		Namespaces: map[es.Namespace]es.Access{"toys": es.Read | es.Modify, "log": es.Read}, RevokedAt: start + 3,
+	}
+	if err := s.SetInstall(ctx, o, in, start+1); err != nil {
+		t.Fatal(err)
+	}
+	in.CreatedAt, in.UpdatedAt = start+1, start+1
+	if got, err := s.Install(ctx, o); err != nil || !reflect.DeepEqual(got, in) {
+		t.Errorf("Install: %+v, %v", got, err)
+	}
+}
+
+// TestStepsOnCitus takes every step once through the coordinator.
+func TestStepsOnCitus(t *testing.T) {
+	t.Parallel()
+	everyStep(t, open(t, pgdb.Options{URL: testdb.CitusDatabase(t)}), owner(1))
+}
