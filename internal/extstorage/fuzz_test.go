@@ -7,11 +7,13 @@ import (
 	"io"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // decode is a JSON text as maps, slices, strings and json.Number.
@@ -292,3 +294,81 @@ func FuzzMerge(f *testing.F) {
 		}
 	})
 }
+
+// incrementModel adds to the number at the end of the names, in what decode
+// returns; false when there is none.
+func incrementModel(t testing.TB, v any, names ext.Pointer, by ext.Number, create bool) (any, bool) {
+	t.Helper()
+	if len(names) == 0 {
+		n, ok := v.(json.Number)
+		if !ok {
+			return nil, false
+		}
+		sum := new(big.Rat).Add(rat(t, n), rat(t, json.Number(by)))
+		return json.Number(sum.RatString()), true
+	}
+	var ok bool
+	switch v := v.(type) {
+	case map[string]any:
+		inner, there := v[names[0]]
+		switch {
+		case !there && !create:
+			return nil, false
+		case !there && len(names) > 1:
+			inner = map[string]any{}
+		case !there:
+			inner = json.Number("0")
+		}
+		v[names[0]], ok = incrementModel(t, inner, names[1:], by, create)
+		return v, ok
+	case []any:
+		for i := range v {
+			if names[0] == strconv.Itoa(i) {
+				v[i], ok = incrementModel(t, v[i], names[1:], by, create)
+				return v, ok
+			}
+		}
+	}
+	return nil, false
+}
+
+func FuzzIncrement(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s), "/b", []byte("1"), true)
+		f.Add([]byte(s), "/author/count", []byte("-0.5"), true)
+		f.Add([]byte(s), "/x/a/b", []byte("1e20"), false)
+		f.Add([]byte(s), "/1", []byte("1"), false)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, place string, by []byte, create bool) {
+		before, err1 := ext.ParseValue(text, anySize)
+		n, err2 := ext.ParseNumber(by)
+		pointer, err3 := ext.ParsePointer(place)
+		if err1 != nil || err2 != nil || err3 != nil || len(text)+len(place) > anySize/1024 {
+			return
+		}
+		in := ext.Increment{Pointer: pointer, By: n, Create: create}
+		after, sum, err := in.Apply(before, anySize)
+		want, ok := incrementModel(t, decode(t, string(before)), pointer, n, create)
+		if err != nil {
+			// Beside what the model refuses: depth, U+0000 in a new name, and digits.
+			other := len(pointer) > ext.MaxDepth || depth(before)+len(pointer) > ext.MaxDepth || strings.Contains(place, "\x00") ||
+				strings.HasPrefix(err.Error(), "would be a number")
+			if ok && !other || !fault.Is(err, fault.Invalid) {
+				t.Fatalf("%q at %q: %v", before, place, err)
+			}
+			return
+		}
+		if !ok || !equal(t, decode(t, string(after)), want) {
+			t.Fatalf("%q at %q by %s is %q, want %v", before, place, n, after, want)
+		}
+		if again, err := ext.ParseValue([]byte(after), anySize); err != nil || again != after {
+			t.Fatalf("%q is not canonical: %q, %v", after, again, err)
+		}
+		if v, same, err := (&ext.Increment{Pointer: pointer, By: "0"}).Apply(after, anySize); err != nil || v != after || same != sum {
+			t.Fatalf("%q has %s at %q, not %s: %v", after, same, place, sum, err)
+		}
+	})
+}
+
+// depth is how deep a canonical value is nested, or more.
+func depth(v ext.Value) int { return strings.Count(string(v), "{") + strings.Count(string(v), "[") }
