@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"testing"
 	"time"
@@ -18,28 +19,7 @@ func TestNetwork(t *testing.T) {
 	o := newOutage(t, db, n.url)
 	o.rounds(20, func(round int) fault {
 		choose := o.choice(round)
-		f := fault{strike: func() {
-			switch round % 4 {
-			case 0: // what was sent arrives late
-				n.silence()
-				o.hold(round, choose)
-			case 1:
-				n.silence()
-				o.hold(round, choose)
-				n.cut()
-			case 2:
-				n.slow(time.Duration(choose.IntN(20)) * time.Millisecond)
-				o.await(o.load.after(10))
-				n.cut()
-				o.hold(round, choose)
-			case 3:
-				for range 1 + choose.IntN(5) {
-					pause(nil, time.Duration(choose.IntN(20))*time.Millisecond)
-					n.cut()
-				}
-			}
-			n.heal()
-		}, recover: o.recovered}
+		f := fault{strike: func() { n.strike(o.harness, round, choose) }, recover: o.recovered}
 		if round%20 == 19 {
 			// It is found out by the statements that nobody answers. New
 			// connections then take the place of the old.
@@ -59,4 +39,28 @@ func TestNetwork(t *testing.T) {
 		return f
 	})
 	o.end()
+}
+
+// strike breaks the network as one does that comes back.
+func (n *network) strike(h *harness, round int, choose *rand.Rand) {
+	switch round % 4 {
+	case 0: // what was sent arrives late
+		n.silence()
+		h.hold(round, choose)
+	case 1:
+		n.silence()
+		h.hold(round, choose)
+		n.cut()
+	case 2:
+		n.slow(time.Duration(choose.IntN(20)) * time.Millisecond)
+		h.await(h.load.after(10))
+		n.cut()
+		h.hold(round, choose)
+	case 3:
+		for range 1 + choose.IntN(5) {
+			pause(nil, time.Duration(choose.IntN(20))*time.Millisecond)
+			n.cut()
+		}
+	}
+	n.heal()
 }

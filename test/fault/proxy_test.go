@@ -27,18 +27,25 @@ type link struct {
 	flows     chan struct{} // of this link, when it is forgotten
 }
 
-// newNetwork leads to the database under a URL.
+// newNetwork leads to the PostgreSQL database under a URL.
 func newNetwork(t *testing.T, url string) *network {
 	t.Helper()
 	conf, err := pgconn.ParseConfig(url)
 	must(t, err)
+	kind, address := pgconn.NetworkAddress(conf.Host, conf.Port)
+	n := networkTo(t, kind, address)
+	n.url = "postgres://" + conf.User + ":" + conf.Password + "@" + n.listener.Addr().String() + "/" + conf.Database + "?sslmode=disable"
+	return n
+}
+
+// networkTo leads to an address.
+func networkTo(t *testing.T, kind, address string) *network {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	kind, address := pgconn.NetworkAddress(conf.Host, conf.Port)
 	open := make(chan struct{})
 	close(open)
 	n := &network{
-		url:      "postgres://" + conf.User + ":" + conf.Password + "@" + listener.Addr().String() + "/" + conf.Database + "?sslmode=disable",
 		listener: listener, flows: open, links: map[*link]struct{}{},
 		to: func() (net.Conn, error) { return net.Dial(kind, address) },
 	}

@@ -79,19 +79,27 @@ func (h *harness) unblocked(s *binary.Server) {
 	}
 }
 
-// The emulator stands still: it answers nobody, and nobody hears that it is
-// gone.
-func TestFrozenSpanner(t *testing.T) {
-	t.Parallel()
-	emulator := testdb.OwnSpanner(t)
+// patientSpanner runs a server that waits a while for the emulator, and no
+// longer.
+func patientSpanner(t *testing.T, emulator, database string) *harness {
+	t.Helper()
 	const patience = 5 * time.Second // writes wait for each other, on a busy machine for seconds
-	h := newSpanner(t, emulator.Host(), spannertest.NewName(),
+	h := newSpanner(t, emulator, database,
 		"HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT="+patience.String(),
 		"HOLDFAST_SYNCSTORAGE__DATABASE_STATEMENT_TIMEOUT="+patience.String())
 	// A wait for one of the transactions, one for the emulator's only one, one
 	// for its answer; and the machine may be busy.
 	h.bound = 3*patience + 5*time.Second
 	h.server = h.serve()
+	return h
+}
+
+// The emulator stands still: it answers nobody, and nobody hears that it is
+// gone.
+func TestFrozenSpanner(t *testing.T) {
+	t.Parallel()
+	emulator := testdb.OwnSpanner(t)
+	h := patientSpanner(t, emulator.Host(), spannertest.NewName())
 	signal := func(sig syscall.Signal) {
 		if err := syscall.Kill(emulator.PID(), sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Error(err)
@@ -105,6 +113,22 @@ func TestFrozenSpanner(t *testing.T) {
 			h.hold(round, choose)
 			signal(syscall.SIGCONT)
 		}, recover: func() {
+			h.server.Await("/readyz", http.StatusOK)
+			h.unblocked(h.server)
+		}}
+	})
+	h.end()
+}
+
+// The network between the server and the emulator breaks, as in TestNetwork.
+func TestNetworkToSpanner(t *testing.T) {
+	t.Parallel()
+	emulator, database := spannertest.Name(t)
+	n := networkTo(t, "tcp", emulator)
+	h := patientSpanner(t, n.listener.Addr().String(), database)
+	h.rounds(8, func(round int) fault {
+		choose := h.choice(round)
+		return fault{strike: func() { n.strike(h, round, choose) }, recover: func() {
 			h.server.Await("/readyz", http.StatusOK)
 			h.unblocked(h.server)
 		}}
