@@ -18,49 +18,59 @@ import (
 // server did, and both begin a phase with nothing left to be written to the
 // tables: SQLite does that in the commit that makes the log long enough, which
 // may be the same one in every round.
-func measureBatch(ctx context.Context, o *options, s *server, l limit, callers int, t *table) error {
-	appends := row{work: workAppend, engine: s.engine.name, connections: callers}
-	commits := row{work: fmt.Sprintf(workCommit, thousands(o.size.batch)), engine: s.engine.name, connections: callers, goal: goal{ratio: commitGoal}}
-	bodies := posts(o.size.batch, 500)
-	if err := resetPeak(s.pid()); err != nil {
-		return err
+func measureBatch(ctx context.Context, o *options, e *engine, at place, callers int, t *table) error {
+	n, want := o.size.records(e), goal{ratio: commitGoal}
+	appends := row{work: workAppend, engine: e.name, connections: callers}
+	if e.spanner != nil {
+		want.ratio, appends.goal.ratio = spannerGoal, spannerGoal
 	}
+	commits := row{work: fmt.Sprintf(workCommit, thousands(n)), engine: e.name, connections: callers, goal: want}
+	bodies := posts(n, 500)
 	user := firstUser * int64(callers+1) // nobody's yet
 	for range o.runs {
-		rounds := 0
-		var served, bare phases
-		for begun := time.Now(); time.Since(begun) < o.window; rounds++ {
-			if err := s.batches(ctx, callers, bodies, &served); err != nil {
-				return fmt.Errorf("batch, server: %w", err)
-			}
-		}
-		for range rounds {
-			if err := bareBatches(ctx, l, callers, len(bodies), user, &bare); err != nil {
-				return fmt.Errorf("batch, limit: %w", err)
-			}
-			user += int64(callers)
-		}
-		appends.server, commits.server = append(appends.server, served.appends.sample()), append(commits.server, served.commits.sample())
-		appends.limit = append(appends.limit, bare.appends.sample().ops)
-		commits.limit = append(commits.limit, bare.commits.sample().ops)
-	}
-	most, err := peak(s.pid())
-	if err != nil {
-		return err
-	}
-	appends.peak, commits.peak = most, most
-	t.row(&appends)
-	t.row(&commits)
-	if !commits.missed() {
-		return nil
-	}
-	return s.profile(ctx, o, commits.title(), func(more more) error {
-		for i, begun := 0, time.Now(); more(i, time.Since(begun)); i++ {
-			if err := s.batches(ctx, callers, bodies, &phases{}); err != nil {
+		err := at(func(s *server, l limit, _ []credentials) error {
+			rounds := 0
+			var served, bare phases
+			if err := resetPeak(s.pid()); err != nil {
 				return err
 			}
+			for begun := time.Now(); time.Since(begun) < o.window; rounds++ {
+				if err := s.batches(ctx, callers, bodies, &served); err != nil {
+					return fmt.Errorf("batch, server: %w", err)
+				}
+			}
+			for range rounds {
+				if err := bareBatches(ctx, l, callers, len(bodies), user, &bare); err != nil {
+					return fmt.Errorf("batch, limit: %w", err)
+				}
+				user += int64(callers)
+			}
+			appends.server, commits.server = append(appends.server, served.appends.sample()), append(commits.server, served.commits.sample())
+			appends.limit = append(appends.limit, bare.appends.sample().ops)
+			commits.limit = append(commits.limit, bare.commits.sample().ops)
+			most, err := peak(s.pid())
+			appends.peak = max(appends.peak, most)
+			commits.peak = appends.peak
+			return err
+		})
+		if err != nil {
+			return err
 		}
+	}
+	t.row(&appends)
+	t.row(&commits)
+	if !commits.missed() || o.profiles == "" {
 		return nil
+	}
+	return at(func(s *server, _ limit, _ []credentials) error {
+		return s.profile(ctx, o, commits.title(), func(more more) error {
+			for i, begun := 0, time.Now(); more(i, time.Since(begun)); i++ {
+				if err := s.batches(ctx, callers, bodies, &phases{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 }
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
@@ -12,31 +15,77 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// engine is where the server keeps its records: a file of its own, or a
-// PostgreSQL server that commits durably and has nothing else to do.
+// engine is where the server keeps its records: a file of its own, a
+// PostgreSQL server that commits durably, or the emulator of Spanner, which have
+// nothing else to do.
 type engine struct {
 	name     string
-	postgres *testdb.PostgresServer // nil: SQLite
+	postgres *testdb.PostgresServer
+	spanner  *testdb.SpannerServer
+	database string // of Spanner, the server's
 }
 
-var engines = []string{"sqlite", "postgres"}
+var engines = []string{"sqlite", "postgres", "spanner"}
 
 func openEngine(name string) (e *engine, err error) {
 	e = &engine{name: name}
-	if name == "postgres" {
+	switch name {
+	case "postgres":
 		e.postgres, err = testdb.StartPostgres(testdb.PostgresOptions{Durable: true})
+	case "spanner":
+		e.spanner, err = testdb.StartSpanner()
+		e.database = newDatabase()
 	}
 	return e, err
+}
+
+// newDatabase is a name that no database of Spanner has.
+func newDatabase() string {
+	id := "b" + strings.ToLower(rand.Text()[:16])
+	return "projects/bench/instances/" + id + "/databases/" + id
 }
 
 func (e *engine) close() {
 	if e.postgres != nil {
 		e.postgres.Remove()
 	}
+	if e.spanner != nil {
+		e.spanner.Remove()
+	}
 }
 
-// env are the settings of a server on this engine. Both rooms are on it.
+// spannerCallers is the most connections of the emulator, which takes one
+// read-write transaction at a time: more only wait. Batches have a single one,
+// which takes a minute already.
+const spannerCallers = 4
+
+// connections are the numbers of them that the engine is measured at.
+func (e *engine) connections(all []int) []int {
+	if e.spanner == nil {
+		return all
+	}
+	var fewer []int
+	for _, n := range all {
+		fewer = append(fewer, min(n, spannerCallers))
+	}
+	return slices.Compact(fewer)
+}
+
+// records are those that the works read and write, by collection.
+func (e *engine) records() map[string]int {
+	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
+	if e.spanner == nil {
+		all[listCollection] = listRecords
+	}
+	return all
+}
+
+// env are the settings of a server on this engine. Both rooms are on it, but on
+// Spanner, where the tokenserver's is SQLite.
 func (e *engine) env() []string {
+	if e.spanner != nil {
+		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://" + e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST=" + e.spanner.Host()}
+	}
 	if e.postgres == nil {
 		return nil
 	}
@@ -46,7 +95,7 @@ func (e *engine) env() []string {
 
 // cpu is what the engine's own processes have worked so far, those that write
 // and tidy up in the background included. SQLite has none: it works in the
-// server's.
+// server's. What the emulator works says nothing of Spanner.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
 		return worked{}, nil
@@ -75,6 +124,9 @@ func (e *engine) exec(ctx context.Context, scripts ...string) error {
 // settle writes to the tables what is only in the log so far: whoever does so
 // in the middle of a measurement pays for others.
 func (e *engine) settle(ctx context.Context, file string) error {
+	if e.spanner != nil {
+		return nil // all of it is in memory
+	}
 	if e.postgres != nil {
 		return e.exec(ctx, `CHECKPOINT`)
 	}

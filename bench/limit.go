@@ -30,6 +30,9 @@ const firstUser = 1_000_001
 
 // openLimit makes what server.fill makes, for the limit's users.
 func openLimit(ctx context.Context, e *engine, users, batch int) (limit, error) {
+	if e.spanner != nil {
+		return openSpanner(ctx, e, users, batch)
+	}
 	if e.postgres == nil {
 		return openSQLite(ctx, e, users, batch)
 	}

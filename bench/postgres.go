@@ -81,7 +81,7 @@ func (l *pgLimit) settle(ctx context.Context) error { return l.engine.settle(ctx
 // fill needs the tables that the server has made.
 func (l *pgLimit) fill(ctx context.Context, users int) error {
 	for i := range users {
-		for name, n := range map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords} {
+		for name, n := range l.engine.records() {
 			for _, coll := range []int64{0, collectionIDs[name]} { // the user's own row, which the server has too
 				if _, err := l.pool.Exec(ctx, pgAddCollection, firstUser+i, coll, now()); err != nil {
 					return err

@@ -173,10 +173,13 @@ func (s *server) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
-// user makes credentials as `holdfast sync token` does.
+// accountKeys is what all accounts' keys are called by.
+const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
+
+// user makes credentials as a tokenserver does.
 func (s *server) user(uid int64) (credentials, error) {
 	node := "http://" + s.listen
-	id, key, err := s.keyring.Mint(tokenlib.Claims{UID: uid, Node: node, Expires: time.Now().Add(24 * time.Hour), Origin: "holdfast"})
+	id, key, err := s.keyring.Mint(tokenlib.Claims{UID: uid, FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour), Origin: "holdfast"})
 	return credentials{ID: id, Key: key, Endpoint: fmt.Sprintf("%s/1.5/%d", node, uid)}, err
 }
 

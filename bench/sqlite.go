@@ -88,7 +88,7 @@ func (l *liteLimit) fill(ctx context.Context, users int) error {
 	}
 	for i := range int64(users) {
 		err := l.db.Write(ctx, "fill", func(c *sqlite.Conn) error {
-			for name, n := range map[string]int{putCollection: putRecords, postCollection: postRecords, listCollection: listRecords} {
+			for name, n := range l.engine.records() {
 				user, coll, now := firstUser+i, collectionIDs[name], time.Now().UnixMilli()
 				if err := lite(c, liteAddCollection, nil, user, coll, now); err != nil {
 					return err
