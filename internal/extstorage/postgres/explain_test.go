@@ -120,8 +120,8 @@ const fill = `
 		FROM install, generate_series(1, 50) n;
 	INSERT INTO ext_storage_outbox SELECT tenant, install, s, 'extstorage.put', 'ns-1/key-1', '{}', '2024-02-01' FROM install, generate_series(1, 100) s;
 	INSERT INTO ext_storage_usage SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 3000);
-	INSERT INTO ext_storage_installs SELECT tenant_id, extension_install_id, 'default', '{}', NULL, NULL, NULL, '2023-01-01', '2023-01-01'
-		FROM ext_storage_usage;
+	INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, created_at, updated_at)
+		SELECT tenant_id, extension_install_id, 'default', '2023-01-01', '2023-01-01' FROM ext_storage_usage;
 	DROP TABLE install`
 
 // filled is one of the installs of fill, and moment a time at which half of what

@@ -305,36 +305,9 @@ func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	s := open(t, pgdb.Options{URL: url, MaxConns: 16})
-	const writers, rounds = 16, 40
 	var wg sync.WaitGroup
-	for n := range writers {
-		wg.Go(func() {
-			random := rand.New(rand.NewPCG(1, uint64(n)))
-			for i := range rounds {
-				o := owner(byte(1 + random.IntN(2)))
-				at := start + es.Moment(i)
-				w := write()
-				w.Now = at
-				w.Quota = es.Quota{Bytes: 150, Namespaces: 2, Keys: 5}
-				for range 1 + random.IntN(6) {
-					op := putOf(es.Key(fmt.Sprint(random.IntN(8))))
-					op.Namespace = es.Namespace(fmt.Sprint(random.IntN(3)))
-					op.Kind = es.OpKind(random.IntN(3))
-					if random.IntN(2) == 0 {
-						op.ExpiresAt = at + es.Moment(1+random.IntN(3))
-					}
-					w.Ops = append(w.Ops, op)
-				}
-				if _, err := s.Apply(t.Context(), o, w); err != nil && !fault.Is(err, fault.Quota) {
-					t.Error(err)
-				}
-				if random.IntN(10) == 0 {
-					if _, err := s.Sweep(t.Context(), at, 5); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
+	for n := range uint64(16) {
+		wg.Go(func() { mixed(t, s, rand.New(rand.NewPCG(1, n))) })
 	}
 	wg.Wait()
 	for n := byte(1); n <= 2; n++ {
@@ -356,5 +329,29 @@ func TestNoDeadlock(t *testing.T) {
 	if _, err := db.One(t.Context(), pgdb.Statement{Name: "test", SQL: `
 		SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`}, nil, &deadlocks); err != nil || deadlocks != 0 {
 		t.Errorf("%d deadlocks, %v", deadlocks, err)
+	}
+}
+
+// mixed does some random batches and a few sweeps.
+func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
+	for i := range 40 {
+		w := es.Write{Now: start + es.Moment(i), Quota: es.Quota{Bytes: 150, Namespaces: 2, Keys: 5}}
+		for range 1 + random.IntN(6) {
+			op := putOf(es.Key(fmt.Sprint(random.IntN(8))))
+			op.Namespace = es.Namespace(fmt.Sprint(random.IntN(3)))
+			op.Kind = es.OpKind(random.IntN(3))
+			if random.IntN(2) == 0 {
+				op.ExpiresAt = w.Now + es.Moment(1+random.IntN(3))
+			}
+			w.Ops = append(w.Ops, op)
+		}
+		if _, err := s.Apply(t.Context(), owner(byte(1+random.IntN(2))), w); err != nil && !fault.Is(err, fault.Quota) {
+			t.Error(err)
+		}
+		if random.IntN(10) == 0 {
+			if _, err := s.Sweep(t.Context(), w.Now, 5); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

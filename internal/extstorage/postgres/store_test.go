@@ -137,11 +137,26 @@ func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
 		t.Errorf("a guard that does not hold: %v", err)
 	}
 
-	r, err := s.Get(ctx, o, "toys", put.Key, start+59_999)
-	if err != nil || r.Value != canonical || r.Metadata != `{"m":1}` || r.Revision != 2 || r.Seq != 3 || r.ExpiresAt != start+60_000 {
+	reads(t, s, o, put.Key, canonical)
+	apply(es.Op{Kind: es.Delete, Namespace: "toys", Key: "b"})
+	later := start + es.Moment(es.ChangesKept.Milliseconds())
+	// The answer and three changes: the fourth is a minute younger, and the fifth
+	// comes after it, whatever its clock says.
+	if n, err := s.Sweep(ctx, later, 100); err != nil || n != 4 {
+		t.Errorf("Sweep: %d, %v", n, err)
+	}
+	schemasAndInstalls(t, s, o)
+}
+
+// reads looks at what everyStep has put, and removes the record that expires.
+func reads(t *testing.T, s *postgres.Store, o es.Owner, key es.Key, value es.Value) {
+	t.Helper()
+	ctx := t.Context()
+	r, err := s.Get(ctx, o, "toys", key, start+59_999)
+	if err != nil || r.Value != value || r.Metadata != `{"m":1}` || r.Revision != 2 || r.Seq != 3 || r.ExpiresAt != start+60_000 {
 		t.Errorf("Get: %+v, %v", r, err)
 	}
-	if _, err := s.Get(ctx, o, "toys", put.Key, start+60_000); !errors.Is(err, es.ErrNoRecord) {
+	if _, err := s.Get(ctx, o, "toys", key, start+60_000); !errors.Is(err, es.ErrNoRecord) {
 		t.Errorf("Get at the end: %v", err)
 	}
 	for _, reverse := range []bool{false, true} {
@@ -150,7 +165,7 @@ func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
 			t.Errorf("List: %+v, %v", page, err)
 		}
 	}
-	if all, err := s.Export(ctx, o, es.Position{Namespace: "toys", Key: "b"}, 10, start); err != nil || len(all) != 1 || all[0].Value != canonical {
+	if all, err := s.Export(ctx, o, es.Position{Namespace: "toys", Key: "b"}, 10, start); err != nil || len(all) != 1 || all[0].Value != value {
 		t.Errorf("Export: %+v, %v", all, err)
 	}
 	if audit, err := s.Audit(ctx, o); err != nil || !audit.Right() || audit.Counters.Keys != 2 {
@@ -161,21 +176,13 @@ func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
 	}
 	feed, err := s.Changes(ctx, o, 2, 10, start)
 	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (es.Change{
-		Seq: 4, Op: es.ChangeExpire, Namespace: "toys", Key: put.Key, Revision: 2, At: start + 60_000}) {
+		Seq: 4, Op: es.ChangeExpire, Namespace: "toys", Key: key, Revision: 2, At: start + 60_000}) {
 		t.Errorf("Changes: %+v, %v", feed, err)
 	}
 	usage, err := s.Usage(ctx, o, start)
 	if err != nil || !slices.Equal(usage.Namespaces, []es.NamespaceUsage{{Namespace: "toys", Keys: 1, Bytes: 6}}) {
 		t.Errorf("Usage: %+v, %v", usage, err)
 	}
-	apply(es.Op{Kind: es.Delete, Namespace: "toys", Key: "b"})
-	later := start + es.Moment(es.ChangesKept.Milliseconds())
-	// The answer and three changes: the fourth is a minute younger, and the fifth
-	// comes after it, whatever its clock says.
-	if n, err := s.Sweep(ctx, later, 100); err != nil || n != 4 {
-		t.Errorf("Sweep: %d, %v", n, err)
-	}
-	schemasAndInstalls(t, s, o)
 }
 
 func schemasAndInstalls(t *testing.T, s *postgres.Store, o es.Owner) {

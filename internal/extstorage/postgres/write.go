@@ -65,7 +65,7 @@ func arguments(o es.Owner, w *es.Write) []any {
 // numbers reads an array in the spelling of PostgreSQL.
 func numbers(text string) ([]int64, error) {
 	var all []int64
-	for _, n := range strings.Split(strings.Trim(text, "{}"), ",") {
+	for n := range strings.SplitSeq(strings.Trim(text, "{}"), ",") {
 		i, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
 			return nil, unexpected(text)
