@@ -31,6 +31,9 @@ func decode(t testing.TB, text string) any {
 // rat is the exact value of a number.
 func rat(t testing.TB, n json.Number) *big.Rat {
 	t.Helper()
+	if mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e"); strings.Trim(mantissa, "-0.") == "" {
+		return new(big.Rat) // whatever its exponent is, which a Rat may not hold
+	}
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {
 		t.Fatalf("%s is no fraction", n)
@@ -198,7 +201,7 @@ var seeds = []string{
 	`{"a":1,"b":[true,false,null,"x"],"c":{"d":1.50,"":-0}}`, `[1e308,1E-5,0.1e1,12345678901234567890123]`,
 	`"\u00e9\ud83d\ude00\/\b\f\n\r\t\"\\\u001f"`, `{"b":1,"a":2,"aa":3,"a":4}`, `["\u0000"]`, `["\ud800"]`, "\"\xff\"",
 	`[1e309]`, `[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]`, ` { } `, `01`, `1 2`, `{"a":}`, `"`, `"\ud83d\u00`,
-	`{"\n":1,"n":2,"\u006e":3}`, `{"x":{"a":{"b":1}},"y":[{"b":1,"a":[]}]}`, `-0.0000000000000000000000012e2`, `{"a":null,"b":{"c":null}}`,
+	`{"\n":1,"n":2,"\u006e":3}`, `{"x":{"a":{"b":1}},"y":[{"b":1,"a":[]}]}`, `-0.0000000000000000000000012e2`, `{"a":null,"b":{"c":null}}`, `-0E10000000000000000000`,
 	`{"title":"Goodbye!","author":{"familyName":null},"phoneNumber":"+01-123-456-7890","tags":["example"]}`,
 }
 
