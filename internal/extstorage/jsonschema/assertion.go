@@ -39,7 +39,7 @@ func (d *document) asserts() map[*node]*assertion {
 	all := map[*node]*assertion{}
 	for _, n := range d.nodes {
 		if len(n.keywords) > 0 {
-			all[n] = newAssertion(n)
+			all[n] = d.newAssertion(n)
 		}
 	}
 	for _, a := range all {
@@ -54,7 +54,7 @@ func (d *document) asserts() map[*node]*assertion {
 	return all
 }
 
-func newAssertion(n *node) *assertion {
+func (d *document) newAssertion(n *node) *assertion {
 	a := &assertion{node: n, required: n.strings("required"), types: n.strings("type")}
 	if single := n.text("type"); single != "" {
 		a.types = []string{single}
@@ -70,6 +70,9 @@ func newAssertion(n *node) *assertion {
 		a.constant = &constant
 	}
 	a.weight = 1 + len(n.same) + len(a.required)
+	if n.dynamic != nil {
+		a.weight += d.longest // the library goes all the way back that led here
+	}
 	for _, keyword := range []string{"dependentRequired", "dependencies", "patternProperties"} {
 		for _, names := range n.object(keyword) {
 			array, _ := names.([]any)

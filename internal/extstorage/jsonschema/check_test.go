@@ -59,6 +59,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"too long", `{"title":"` + strings.Repeat("x", jsonschema.MaxBytes) + `"}`, "", "longer than 65536"},
 		{"too deep", strings.Repeat(`{"not":`, 32) + `{}` + strings.Repeat(`}`, 32), strings.Repeat("/not", 32), "too deeply"},
 		{"too many subschemas", `{"allOf":[` + strings.Repeat(`true,`, jsonschema.MaxSubschemas) + `true]}`, "/allOf/1999", "one subschema too many"},
+		{"long names", `{"properties":{"` + strings.Repeat("x", 50_000) + `":{"allOf":[` + strings.Repeat(`{},`, 1_900) + `{}]}}}`,
+			"/properties/" + strings.Repeat("x", 50_000) + "/allOf/19", "too long a way"},
 		{"a number bomb", `{"maximum":1e2000000000}`, "/maximum", "too many digits"},
 		{"a long number", `{"const":` + strings.Repeat("1", 2000) + `}`, "/const", "too many digits"},
 
@@ -118,7 +120,7 @@ func TestCheckRefuses(t *testing.T) {
 			if _, err := jsonschema.Compile([]byte(c.document)); err == nil {
 				t.Error("Compile lets it pass")
 			}
-			if took := time.Since(began); took > 3*time.Second {
+			if took := time.Since(began); took > soon {
 				t.Errorf("took %v", took)
 			}
 		})

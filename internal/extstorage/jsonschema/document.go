@@ -64,7 +64,9 @@ type document struct {
 	byPointer map[string]*node
 	resources map[string]*resource // by absolute URL
 	dynamic   map[string][]*node   // by the name of their $dynamicAnchor
+	pointers  int                  // bytes of all pointers
 	patterns  int                  // instructions of all regular expressions
+	longest   int                  // most subschemas that one value is held against
 }
 
 // node is one subschema: a boolean, or an object of keywords.
@@ -106,8 +108,12 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	default:
 		return nil, at.refuse("must be a schema: an object or a boolean")
 	}
+	place := at.String()
+	if d.pointers += len(place); d.pointers > MaxPointers {
+		return nil, at.refuse("has too long a way to it: the pointers to all subschemas may have " + strconv.Itoa(MaxPointers) + " bytes")
+	}
 	d.nodes = append(d.nodes, n)
-	d.byPointer[at.String()] = n
+	d.byPointer[place] = n
 	if err := d.name(n); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,12 @@ import (
 // for MaxSteps to end.
 func (d *document) fanout() error {
 	for _, n := range d.nodes {
-		if count := n.countInPlace(); count < 0 {
+		count := n.countInPlace()
+		d.longest = max(d.longest, count)
+		switch {
+		case count < 0:
 			return n.at.refuse("refers to itself without going into the value")
-		} else if count > MaxInPlace {
+		case count > MaxInPlace:
 			return n.at.refuse("holds a value against more than " + strconv.Itoa(MaxInPlace) + " subschemas, with its references followed")
 		}
 	}

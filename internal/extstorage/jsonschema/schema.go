@@ -117,7 +117,10 @@ func (s *Schema) instance() (*instance, error) {
 	c.AssertFormat()
 	for n, a := range s.asserts {
 		c.RegisterFormat(&santhosh.Format{Name: formatOf(n), Validate: func(v any) error {
-			if i.steps -= a.cost(v); i.steps < 0 {
+			if i.steps >= 0 {
+				i.steps -= a.cost(v)
+			}
+			if i.steps < 0 {
 				return errNoSteps
 			}
 			return a.check(v)
