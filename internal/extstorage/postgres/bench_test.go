@@ -1,0 +1,256 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/db/pgdb"
+	es "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/testdb"
+)
+
+// What counts is the ratio of two benchmarks in one run. With a disk that does
+// not wait, what is compared is the work.
+
+// bench is a store and a bare pool on one database.
+type bench struct {
+	store *postgres.Store
+	pool  *pgxpool.Pool
+}
+
+func newBench(b *testing.B, conns int, durable bool) *bench {
+	b.Helper()
+	var url string
+	if durable {
+		url = testdb.DurablePostgres(b).URL()
+	} else {
+		url = testdb.PostgresDatabase(b)
+	}
+	store := open(b, pgdb.Options{URL: url, MaxConns: conns})
+	conf, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	conf.MaxConns = int32(conns)
+	pool, err := pgxpool.NewWithConfig(b.Context(), conf)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	return &bench{store, pool}
+}
+
+// run calls step from n goroutines until b.N calls are done.
+func run(b *testing.B, n int, step func(ctx context.Context, o es.Owner, i int64) error) {
+	b.Helper()
+	b.ReportAllocs()
+	var next atomic.Int64
+	errs := make(chan error, n)
+	b.ResetTimer()
+	for range n {
+		go func() {
+			for {
+				i := next.Add(1)
+				if i > int64(b.N) {
+					errs <- nil
+					return
+				}
+				if err := step(b.Context(), owner(byte(i%200)), i); err != nil {
+					errs <- err
+					return
+				}
+			}
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			b.Error(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+}
+
+// key is one of a few for each install, so that after a while all writes are
+// updates.
+func key(i int64) es.Key { return es.Key(fmt.Sprint(i / 200 % 20)) }
+
+// value has 500 bytes.
+var value = es.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
+
+// callApply has the very function that a put calls, with arguments that the
+// driver has least to do with.
+const callApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
+	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '{"{\"operation\":\"put\",\"revision\":"}',
+	$5::timestamptz, 268435456, 32, 5120, 500, NULL, NULL, NULL)`
+
+// upsert is a write without lock, guard, counters, feed and audit.
+const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_install_id, namespace, key, value, created_at, updated_at,
+		value_bytes, metadata_bytes, change_seq)
+	VALUES ($1::uuid, $2::uuid, 'bare', $3::text, $4::text::jsonb, $5::timestamptz, $5::timestamptz, 500, 2, 1)
+	ON CONFLICT (tenant_id, extension_install_id, namespace, key) DO UPDATE
+	SET revision = r.revision + 1, value = EXCLUDED.value, updated_at = EXCLUDED.updated_at`
+
+// BenchmarkPut compares the store with a bare call of the function and with a
+// bare upsert.
+func BenchmarkPut(b *testing.B) {
+	for _, c := range []struct {
+		conns   int
+		durable bool
+	}{{1, false}, {16, false}, {1, true}, {16, true}} {
+		be := newBench(b, c.conns, c.durable)
+		name := fmt.Sprintf("%d/", c.conns)
+		if c.durable {
+			name += "durable/"
+		}
+		b.Run(name+"store", func(b *testing.B) {
+			run(b, c.conns, func(ctx context.Context, o es.Owner, i int64) error {
+				_, err := be.store.Apply(ctx, o, es.Write{
+					Ops: []es.Op{{Namespace: "settings", Key: key(i), Value: value, Metadata: es.EmptyObject}},
+					Now: es.At(time.Now()), Quota: es.DefaultQuota(), Caller: es.Caller{Kind: "token", ID: "t"},
+				})
+				return err
+			})
+		})
+		for _, bare := range []struct{ name, sql string }{{"function", callApply}, {"upsert", upsert}} {
+			b.Run(name+bare.name, func(b *testing.B) {
+				run(b, c.conns, func(ctx context.Context, o es.Owner, i int64) error {
+					_, err := be.pool.Exec(ctx, bare.sql, string(o.Tenant), string(o.Install), string(key(i)), string(value), time.Now())
+					return err
+				})
+			})
+		}
+	}
+}
+
+// filled puts a namespace's keys.
+func filled(b *testing.B, s *postgres.Store, o es.Owner, ns es.Namespace, keys int) {
+	b.Helper()
+	for at := 0; at < keys; at += es.MaxItems {
+		w := es.Write{Now: start, Quota: es.DefaultQuota()}
+		for i := at; i < min(keys, at+es.MaxItems); i++ {
+			w.Ops = append(w.Ops, es.Op{Namespace: ns, Key: keyOf(i), Value: value, Metadata: es.EmptyObject})
+		}
+		if _, err := s.Apply(b.Context(), o, w); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func keyOf(i int) es.Key { return es.Key(fmt.Sprintf("key-%05d", i)) }
+
+// BenchmarkKeys shows that a step costs the same whatever else the namespace
+// has.
+func BenchmarkKeys(b *testing.B) {
+	be := newBench(b, 1, false)
+	o := owner(1)
+	for _, keys := range []int{100, 1000, 5000} {
+		ns := es.Namespace(fmt.Sprintf("keys-%d", keys))
+		filled(b, be.store, o, ns, keys)
+		if _, err := be.pool.Exec(b.Context(), `VACUUM ANALYZE ext_storage_records`); err != nil {
+			b.Fatal(err)
+		}
+		step := func(name string, fn func(ctx context.Context, i int) error) {
+			b.Run(fmt.Sprintf("%s/%d", name, keys), func(b *testing.B) {
+				run(b, 1, func(ctx context.Context, _ es.Owner, i int64) error { return fn(ctx, int(i*7919%int64(keys))) })
+			})
+		}
+		put := func(op es.Op) func(context.Context, int) error {
+			return func(ctx context.Context, i int) error {
+				op := op
+				op.Namespace, op.Key = ns, keyOf(i)
+				_, err := be.store.Apply(ctx, o, es.Write{Ops: []es.Op{op}, Now: start, Quota: es.DefaultQuota()})
+				return err
+			}
+		}
+		step("put", put(es.Op{Value: value, Metadata: es.EmptyObject}))
+		step("delete-and-put", func(ctx context.Context, i int) error {
+			if err := put(es.Op{Kind: es.Delete})(ctx, i); err != nil {
+				return err
+			}
+			return put(es.Op{Value: value, Metadata: es.EmptyObject})(ctx, i)
+		})
+		step("get", func(ctx context.Context, i int) error {
+			_, err := be.store.Get(ctx, o, ns, keyOf(i), start)
+			return err
+		})
+		step("list", func(ctx context.Context, i int) error {
+			_, err := be.store.List(ctx, o, es.Query{Namespace: ns, After: keyOf(i), Limit: 25, Values: true, Now: start})
+			return err
+		})
+	}
+}
+
+// BenchmarkRead compares get and a page of a list with a bare loop of the
+// driver that reads the same columns.
+func BenchmarkRead(b *testing.B) {
+	const (
+		keys = 1000
+		get  = `SELECT revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes, value::text, metadata::text
+			FROM ext_storage_records WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = 'a' AND key = $3::text`
+		list = `SELECT key, revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes, value::text, metadata::text
+			FROM ext_storage_records WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = 'a' AND key > $3::text
+			ORDER BY key LIMIT 100`
+	)
+	for _, conns := range []int{1, 16} {
+		be := newBench(b, conns, false)
+		o := owner(1)
+		filled(b, be.store, o, "a", keys)
+		if _, err := be.pool.Exec(b.Context(), `VACUUM ANALYZE ext_storage_records`); err != nil {
+			b.Fatal(err)
+		}
+		place := func(i int64) es.Key { return keyOf(int(i * 7919 % (keys - 100))) }
+		bare := func(sql string) func(context.Context, es.Owner, int64) error {
+			return func(ctx context.Context, _ es.Owner, i int64) error {
+				rows, err := be.pool.Query(ctx, sql, string(o.Tenant), string(o.Install), string(place(i)))
+				if err != nil {
+					return err
+				}
+				return drain(rows, sql == list)
+			}
+		}
+		b.Run(fmt.Sprintf("get/%d/store", conns), func(b *testing.B) {
+			run(b, conns, func(ctx context.Context, _ es.Owner, i int64) error {
+				_, err := be.store.Get(ctx, o, "a", place(i), start)
+				return err
+			})
+		})
+		b.Run(fmt.Sprintf("get/%d/bare", conns), func(b *testing.B) { run(b, conns, bare(get)) })
+		b.Run(fmt.Sprintf("list/%d/store", conns), func(b *testing.B) {
+			run(b, conns, func(ctx context.Context, _ es.Owner, i int64) error {
+				_, err := be.store.List(ctx, o, es.Query{Namespace: "a", After: place(i), Limit: 100, Values: true, Metadata: true, Now: start})
+				return err
+			})
+		})
+		b.Run(fmt.Sprintf("list/%d/bare", conns), func(b *testing.B) { run(b, conns, bare(list)) })
+	}
+}
+
+// drain scans every row into variables.
+func drain(rows pgx.Rows, keyed bool) error {
+	var (
+		key                         string
+		revision, seq, size, others int64
+		created, updated            time.Time
+		expires                     *time.Time
+		value, metadata             []byte
+	)
+	dest := []any{&revision, &seq, &created, &updated, &expires, &size, &others, &value, &metadata}
+	if keyed {
+		dest = append([]any{&key}, dest...)
+	}
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+	}
+	rows.Close()
+	return rows.Err()
+}
