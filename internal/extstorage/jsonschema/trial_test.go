@@ -93,9 +93,10 @@ func TestTrial(t *testing.T) {
 		t.Errorf("what does not match is no reason to refuse a schema: %v", err)
 	}
 	refused(t, passes(t, s, `{"properties":{"a":{"type":"text"}}}`), "/properties/a/type", "")
-	refused(t, passes(t, s, indistinct), "", "value of its own shape")
+	// By its steps or, on a slow machine, by the clock.
+	refused(t, passes(t, s, indistinct), "", "takes too")
 	wide := `["` + strings.Repeat("xa", 20_000) + `"]`
-	refused(t, passes(t, s, `{"items":{"type":["string","null"],"allOf":[{"pattern":"(.{0,300}a){2}$"}]}}`, []byte(wide)), "", "value that is stored")
+	refused(t, passes(t, s, `{"items":{"type":["string","null"],"allOf":[{"pattern":"(.{0,300}a){2}$"}]}}`, []byte(wide)), "", "takes too")
 }
 
 // indistinct passes Check, and costs 2^depth.
