@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/testdb"
 )
@@ -49,7 +49,7 @@ func newBench(b *testing.B, conns int, durable bool) *bench {
 }
 
 // run calls step from n goroutines until b.N calls are done.
-func run(b *testing.B, n int, step func(ctx context.Context, o es.Owner, i int64) error) {
+func run(b *testing.B, n int, step func(ctx context.Context, o ext.Owner, i int64) error) {
 	b.Helper()
 	b.ReportAllocs()
 	var next atomic.Int64
@@ -80,16 +80,16 @@ func run(b *testing.B, n int, step func(ctx context.Context, o es.Owner, i int64
 
 // key is one of a few for each install, so that after a while all writes are
 // updates.
-func key(i int64) es.Key { return es.Key(fmt.Sprint(i / 200 % 20)) }
+func key(i int64) ext.Key { return ext.Key(fmt.Sprint(i / 200 % 20)) }
 
 // value has 500 bytes.
-var value = es.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
+var value = ext.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
 
 // callApply has the very function that a put calls, with arguments that the
 // driver has least to do with.
 const callApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
 	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '{"{\"operation\":\"put\",\"revision\":"}',
-	$5::timestamptz, 268435456, 32, 5120, 500, NULL, NULL, NULL)`
+	$5::timestamptz, 268435456, 32, 5120, 500, NULL::text, NULL::bytea, NULL::timestamptz)`
 
 // upsert is a write without lock, guard, counters, feed and audit.
 const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_install_id, namespace, key, value, created_at, updated_at,
@@ -111,17 +111,17 @@ func BenchmarkPut(b *testing.B) {
 			name += "durable/"
 		}
 		b.Run(name+"store", func(b *testing.B) {
-			run(b, c.conns, func(ctx context.Context, o es.Owner, i int64) error {
-				_, err := be.store.Apply(ctx, o, es.Write{
-					Ops: []es.Op{{Namespace: "settings", Key: key(i), Value: value, Metadata: es.EmptyObject}},
-					Now: es.At(time.Now()), Quota: es.DefaultQuota(), Caller: es.Caller{Kind: "token", ID: "t"},
+			run(b, c.conns, func(ctx context.Context, o ext.Owner, i int64) error {
+				_, err := be.store.Apply(ctx, o, ext.Write{
+					Ops: []ext.Op{{Namespace: "settings", Key: key(i), Value: value, Metadata: ext.EmptyObject}},
+					Now: ext.At(time.Now()), Quota: ext.DefaultQuota(), Caller: ext.Caller{Kind: "token", ID: "t"},
 				})
 				return err
 			})
 		})
 		for _, bare := range []struct{ name, sql string }{{"function", callApply}, {"upsert", upsert}} {
 			b.Run(name+bare.name, func(b *testing.B) {
-				run(b, c.conns, func(ctx context.Context, o es.Owner, i int64) error {
+				run(b, c.conns, func(ctx context.Context, o ext.Owner, i int64) error {
 					_, err := be.pool.Exec(ctx, bare.sql, string(o.Tenant), string(o.Install), string(key(i)), string(value), time.Now())
 					return err
 				})
@@ -131,12 +131,12 @@ func BenchmarkPut(b *testing.B) {
 }
 
 // filled puts a namespace's keys.
-func filled(b *testing.B, s *postgres.Store, o es.Owner, ns es.Namespace, keys int) {
+func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys int) {
 	b.Helper()
-	for at := 0; at < keys; at += es.MaxItems {
-		w := es.Write{Now: start, Quota: es.DefaultQuota()}
-		for i := at; i < min(keys, at+es.MaxItems); i++ {
-			w.Ops = append(w.Ops, es.Op{Namespace: ns, Key: keyOf(i), Value: value, Metadata: es.EmptyObject})
+	for at := 0; at < keys; at += ext.MaxItems {
+		w := ext.Write{Now: start, Quota: ext.DefaultQuota()}
+		for i := at; i < min(keys, at+ext.MaxItems); i++ {
+			w.Ops = append(w.Ops, ext.Op{Namespace: ns, Key: keyOf(i), Value: value, Metadata: ext.EmptyObject})
 		}
 		if _, err := s.Apply(b.Context(), o, w); err != nil {
 			b.Fatal(err)
@@ -144,7 +144,7 @@ func filled(b *testing.B, s *postgres.Store, o es.Owner, ns es.Namespace, keys i
 	}
 }
 
-func keyOf(i int) es.Key { return es.Key(fmt.Sprintf("key-%05d", i)) }
+func keyOf(i int) ext.Key { return ext.Key(fmt.Sprintf("key-%05d", i)) }
 
 // BenchmarkKeys shows that a step costs the same whatever else the namespace
 // has.
@@ -152,37 +152,37 @@ func BenchmarkKeys(b *testing.B) {
 	be := newBench(b, 1, false)
 	o := owner(1)
 	for _, keys := range []int{100, 1000, 5000} {
-		ns := es.Namespace(fmt.Sprintf("keys-%d", keys))
+		ns := ext.Namespace(fmt.Sprintf("keys-%d", keys))
 		filled(b, be.store, o, ns, keys)
 		if _, err := be.pool.Exec(b.Context(), `VACUUM ANALYZE ext_storage_records`); err != nil {
 			b.Fatal(err)
 		}
 		step := func(name string, fn func(ctx context.Context, i int) error) {
 			b.Run(fmt.Sprintf("%s/%d", name, keys), func(b *testing.B) {
-				run(b, 1, func(ctx context.Context, _ es.Owner, i int64) error { return fn(ctx, int(i*7919%int64(keys))) })
+				run(b, 1, func(ctx context.Context, _ ext.Owner, i int64) error { return fn(ctx, int(i*7919%int64(keys))) })
 			})
 		}
-		put := func(op es.Op) func(context.Context, int) error {
+		put := func(op ext.Op) func(context.Context, int) error {
 			return func(ctx context.Context, i int) error {
 				op := op
 				op.Namespace, op.Key = ns, keyOf(i)
-				_, err := be.store.Apply(ctx, o, es.Write{Ops: []es.Op{op}, Now: start, Quota: es.DefaultQuota()})
+				_, err := be.store.Apply(ctx, o, ext.Write{Ops: []ext.Op{op}, Now: start, Quota: ext.DefaultQuota()})
 				return err
 			}
 		}
-		step("put", put(es.Op{Value: value, Metadata: es.EmptyObject}))
+		step("put", put(ext.Op{Value: value, Metadata: ext.EmptyObject}))
 		step("delete-and-put", func(ctx context.Context, i int) error {
-			if err := put(es.Op{Kind: es.Delete})(ctx, i); err != nil {
+			if err := put(ext.Op{Kind: ext.Delete})(ctx, i); err != nil {
 				return err
 			}
-			return put(es.Op{Value: value, Metadata: es.EmptyObject})(ctx, i)
+			return put(ext.Op{Value: value, Metadata: ext.EmptyObject})(ctx, i)
 		})
 		step("get", func(ctx context.Context, i int) error {
 			_, err := be.store.Get(ctx, o, ns, keyOf(i), start)
 			return err
 		})
 		step("list", func(ctx context.Context, i int) error {
-			_, err := be.store.List(ctx, o, es.Query{Namespace: ns, After: keyOf(i), Limit: 25, Values: true, Now: start})
+			_, err := be.store.List(ctx, o, ext.Query{Namespace: ns, After: keyOf(i), Limit: 25, Values: true, Now: start})
 			return err
 		})
 	}
@@ -206,9 +206,9 @@ func BenchmarkRead(b *testing.B) {
 		if _, err := be.pool.Exec(b.Context(), `VACUUM ANALYZE ext_storage_records`); err != nil {
 			b.Fatal(err)
 		}
-		place := func(i int64) es.Key { return keyOf(int(i * 7919 % (keys - 100))) }
-		bare := func(sql string) func(context.Context, es.Owner, int64) error {
-			return func(ctx context.Context, _ es.Owner, i int64) error {
+		place := func(i int64) ext.Key { return keyOf(int(i * 7919 % (keys - 100))) }
+		bare := func(sql string) func(context.Context, ext.Owner, int64) error {
+			return func(ctx context.Context, _ ext.Owner, i int64) error {
 				rows, err := be.pool.Query(ctx, sql, string(o.Tenant), string(o.Install), string(place(i)))
 				if err != nil {
 					return err
@@ -217,15 +217,15 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 		b.Run(fmt.Sprintf("get/%d/store", conns), func(b *testing.B) {
-			run(b, conns, func(ctx context.Context, _ es.Owner, i int64) error {
+			run(b, conns, func(ctx context.Context, _ ext.Owner, i int64) error {
 				_, err := be.store.Get(ctx, o, "a", place(i), start)
 				return err
 			})
 		})
 		b.Run(fmt.Sprintf("get/%d/bare", conns), func(b *testing.B) { run(b, conns, bare(get)) })
 		b.Run(fmt.Sprintf("list/%d/store", conns), func(b *testing.B) {
-			run(b, conns, func(ctx context.Context, _ es.Owner, i int64) error {
-				_, err := be.store.List(ctx, o, es.Query{Namespace: "a", After: place(i), Limit: 100, Values: true, Metadata: true, Now: start})
+			run(b, conns, func(ctx context.Context, _ ext.Owner, i int64) error {
+				_, err := be.store.List(ctx, o, ext.Query{Namespace: "a", After: place(i), Limit: 100, Values: true, Metadata: true, Now: start})
 				return err
 			})
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
 )
 
@@ -92,20 +92,20 @@ func TestOneMessage(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 
-	o := es.Owner{Tenant: filledTenant, Install: filledInstall}
-	w := es.Write{Now: filledAt, Quota: es.DefaultQuota(), Ops: []es.Op{
-		{Namespace: "a", Key: "k", Value: "1", Metadata: es.EmptyObject},
-		{Namespace: "b", Key: "k", Value: "1", Metadata: es.EmptyObject, ExpiresAt: filledAt + 1},
-		{Kind: es.Delete, Namespace: "a", Key: "k"},
+	o := ext.Owner{Tenant: filledTenant, Install: filledInstall}
+	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{
+		{Namespace: "a", Key: "k", Value: "1", Metadata: ext.EmptyObject},
+		{Namespace: "b", Key: "k", Value: "1", Metadata: ext.EmptyObject, ExpiresAt: filledAt + 1},
+		{Kind: ext.Delete, Namespace: "a", Key: "k"},
 	}}
 	for _, c := range []struct {
 		name string
-		w    es.Write
+		w    ext.Write
 	}{
-		{"put of a new key", es.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
-		{"put", es.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
-		{"batch once", es.Write{Ops: w.Ops, Now: w.Now, Quota: w.Quota, Once: &es.Once{Key: "once"}}},
-		{"put that reclaims", es.Write{Ops: w.Ops[:1], Now: w.Now + 1, Quota: es.Quota{Bytes: 3, Keys: 1, Namespaces: 1}}},
+		{"put of a new key", ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
+		{"put", ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
+		{"batch once", ext.Write{Ops: w.Ops, Now: w.Now, Quota: w.Quota, Once: &ext.Once{Key: "once"}}},
+		{"put that reclaims", ext.Write{Ops: w.Ops[:1], Now: w.Now + 1, Quota: ext.Quota{Bytes: 3, Keys: 1, Namespaces: 1}}},
 	} {
 		sent, did = nil, nil
 		var answer []int64

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
 )
 
@@ -129,7 +129,7 @@ const fill = `
 const (
 	filledTenant  = "a0000000-0000-4000-8000-000000000050"
 	filledInstall = "b0000000-0000-4000-8000-000000000002"
-	filledAt      = es.Moment(1_704_067_200_000 + 50*3_600_000) // 2024-01-01 and 50 hours
+	filledAt      = ext.Moment(1_704_067_200_000 + 50*3_600_000) // 2024-01-01 and 50 hours
 )
 
 // step is a statement that a request or the sweep waits for, with the indexes
@@ -142,8 +142,8 @@ type step struct {
 }
 
 // applying are the arguments of a write.
-func applying(w es.Write) []any {
-	return arguments(es.Owner{Tenant: filledTenant, Install: filledInstall}, &w)
+func applying(w ext.Write) []any {
+	return arguments(ext.Owner{Tenant: filledTenant, Install: filledInstall}, &w)
 }
 
 func hot() []step {
@@ -163,25 +163,25 @@ func hot() []step {
 	var (
 		at    = now(filledAt)
 		later = now(filledAt + 60*24*3_600_000)
-		put   = es.Op{Namespace: "ns-1", Key: "key-1", Value: `1`, Metadata: es.EmptyObject, Schema: 3}
-		fresh = es.Op{Namespace: "ns-2", Key: "new", Value: `1`, Metadata: es.EmptyObject, Schema: 3}
-		gone  = es.Op{Kind: es.Delete, Namespace: "ns-3", Key: "key-3"}
-		write = func(quota es.Quota, ops ...es.Op) []any {
-			return applying(es.Write{Ops: ops, Now: filledAt, Quota: quota})
+		put   = ext.Op{Namespace: "ns-1", Key: "key-1", Value: `1`, Metadata: ext.EmptyObject, Schema: 3}
+		fresh = ext.Op{Namespace: "ns-2", Key: "new", Value: `1`, Metadata: ext.EmptyObject, Schema: 3}
+		gone  = ext.Op{Kind: ext.Delete, Namespace: "ns-3", Key: "key-3"}
+		write = func(quota ext.Quota, ops ...ext.Op) []any {
+			return applying(ext.Write{Ops: ops, Now: filledAt, Quota: quota})
 		}
-		once = applying(es.Write{Ops: []es.Op{put}, Now: filledAt, Quota: es.DefaultQuota(), Once: &es.Once{Key: "once-x"}})
-		full = es.Quota{Bytes: 400 * 54, Namespaces: 4, Keys: 100}
+		once = applying(ext.Write{Ops: []ext.Op{put}, Now: filledAt, Quota: ext.DefaultQuota(), Once: &ext.Once{Key: "once-x"}})
+		full = ext.Quota{Bytes: 400 * 54, Namespaces: 4, Keys: 100}
 		page = func(prefix, after, end string) []any {
 			return []any{tenant, install, "ns-1", after, prefix, end, true, true, at, 26}
 		}
 	)
 	return []step{
-		{"put", sqlApply, write(es.DefaultQuota(), put), []string{key, lock, active}},
-		{"put of a new key", sqlApply, write(es.DefaultQuota(), fresh), []string{key, lock, active, names}},
+		{"put", sqlApply, write(ext.DefaultQuota(), put), []string{key, lock, active}},
+		{"put of a new key", sqlApply, write(ext.DefaultQuota(), fresh), []string{key, lock, active, names}},
 		{"put once", sqlApply, once, []string{key, lock, active, answers}},
-		{"batch", sqlApply, write(es.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
+		{"batch", sqlApply, write(ext.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
 		{"put that reclaims", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
-		{"delete", sqlApply, write(es.DefaultQuota(), gone), []string{key, lock, names}},
+		{"delete", sqlApply, write(ext.DefaultQuota(), gone), []string{key, lock, names}},
 		{"reclaim", sqlReclaim, []any{tenant, install, at, 10}, []string{key, lock, names, reclaim}},
 		{"get", sqlGet, []any{tenant, install, "ns-1", "key-1", at}, []string{key}},
 		{"list", sqlList, page("", "", top), []string{key}},

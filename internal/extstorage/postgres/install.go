@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -18,9 +18,9 @@ type overrides struct {
 }
 
 // Install implements extstorage.Installs.
-func (s *Store) Install(ctx context.Context, o es.Owner) (in es.Install, err error) {
+func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err error) {
 	if err := o.Check(); err != nil {
-		return es.Install{}, err
+		return ext.Install{}, err
 	}
 	var (
 		granted                          []byte
@@ -31,20 +31,20 @@ func (s *Store) Install(ctx context.Context, o es.Owner) (in es.Install, err err
 	found, err := s.db.One(ctx, sqlInstall, []any{string(o.Tenant), string(o.Install)},
 		&in.Tier, &granted, &until, &namespaces, &revoked, &created, &updated)
 	if err != nil {
-		return es.Install{}, err
+		return ext.Install{}, err
 	}
 	if !found {
-		return es.Install{}, es.ErrNoInstall
+		return ext.Install{}, ext.ErrNoInstall
 	}
 	if err := json.Unmarshal(granted, &quota); err != nil {
-		return es.Install{}, broken(err)
+		return ext.Install{}, broken(err)
 	}
 	if namespaces != nil {
 		if err := json.Unmarshal(namespaces, &in.Namespaces); err != nil {
-			return es.Install{}, broken(err)
+			return ext.Install{}, broken(err)
 		}
 	}
-	in.Overrides = es.Overrides{Quota: es.Quota(quota), Until: momentOf(until)}
+	in.Overrides = ext.Overrides{Quota: ext.Quota(quota), Until: momentOf(until)}
 	in.RevokedAt, in.CreatedAt, in.UpdatedAt = momentOf(revoked), momentOf(created), momentOf(updated)
 	return in, nil
 }
@@ -54,7 +54,7 @@ func broken(err error) error {
 }
 
 // SetInstall implements extstorage.Installs.
-func (s *Store) SetInstall(ctx context.Context, o es.Owner, in es.Install, at es.Moment) error {
+func (s *Store) SetInstall(ctx context.Context, o ext.Owner, in ext.Install, at ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err
 	}

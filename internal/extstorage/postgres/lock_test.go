@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
@@ -99,14 +99,16 @@ var holdInstall = `SELECT 1 FROM ext_storage_usage WHERE ` + ofInstall + ` FOR U
 
 var ofInstall = `tenant_id = '` + string(install.Tenant) + `' AND extension_install_id = '` + string(install.Install) + `'`
 
-func putOf(key es.Key) es.Op {
-	return es.Op{Namespace: "toys", Key: key, Value: `12345`, Metadata: es.EmptyObject}
+func putOf(key ext.Key) ext.Op {
+	return ext.Op{Namespace: "toys", Key: key, Value: `12345`, Metadata: ext.EmptyObject}
 }
 
-func write(ops ...es.Op) es.Write { return es.Write{Ops: ops, Now: start, Quota: es.DefaultQuota()} }
+func write(ops ...ext.Op) ext.Write {
+	return ext.Write{Ops: ops, Now: start, Quota: ext.DefaultQuota()}
+}
 
 // apply is Apply for its error alone.
-func apply(t testing.TB, s *postgres.Store, w es.Write) error {
+func apply(t testing.TB, s *postgres.Store, w ext.Write) error {
 	t.Helper()
 	_, err := s.Apply(t.Context(), install, w)
 	return err
@@ -116,52 +118,52 @@ func apply(t testing.TB, s *postgres.Store, w es.Write) error {
 // two may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
-	guarded := func(op es.Op, g es.Guard) es.Write {
+	guarded := func(op ext.Op, g ext.Guard) ext.Write {
 		op.Guard = g
 		return write(op)
 	}
-	under := func(q es.Quota, op es.Op) es.Write {
+	under := func(q ext.Quota, op ext.Op) ext.Write {
 		w := write(op)
 		w.Quota = q
 		return w
 	}
 	for _, c := range []struct {
 		name string
-		w    func(i int) es.Write
+		w    func(i int) ext.Write
 		code fault.Code // of the one that loses
 	}{
-		{"create", func(int) es.Write {
-			return guarded(putOf("new"), es.Guard{Revision: es.Some[es.Revision](0)})
+		{"create", func(int) ext.Write {
+			return guarded(putOf("new"), ext.Guard{Revision: ext.Some[ext.Revision](0)})
 		}, fault.Conflict},
-		{"create by header", func(int) es.Write {
-			return guarded(putOf("new"), es.Guard{NoneMatch: es.Tags{Set: true, Any: true}})
+		{"create by header", func(int) ext.Write {
+			return guarded(putOf("new"), ext.Guard{NoneMatch: ext.Tags{Set: true, Any: true}})
 		}, fault.Precondition},
-		{"change", func(int) es.Write {
-			return guarded(putOf("there"), es.Guard{Revision: es.Some[es.Revision](1)})
+		{"change", func(int) ext.Write {
+			return guarded(putOf("there"), ext.Guard{Revision: ext.Some[ext.Revision](1)})
 		}, fault.Conflict},
-		{"change by header", func(int) es.Write {
-			return guarded(putOf("there"), es.Guard{Match: es.Tags{Set: true, Seqs: []es.Seq{1}}})
+		{"change by header", func(int) ext.Write {
+			return guarded(putOf("there"), ext.Guard{Match: ext.Tags{Set: true, Seqs: []ext.Seq{1}}})
 		}, fault.Precondition},
-		{"delete", func(int) es.Write {
-			return guarded(es.Op{Kind: es.Delete, Namespace: "toys", Key: "there"}, es.Guard{Match: es.Tags{Set: true, Any: true}})
+		{"delete", func(int) ext.Write {
+			return guarded(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "there"}, ext.Guard{Match: ext.Tags{Set: true, Any: true}})
 		}, fault.Precondition},
-		{"batch", func(i int) es.Write {
-			return write(putOf(es.Key(fmt.Sprint(i))), guarded(putOf("new"), es.Guard{Revision: es.Some[es.Revision](0)}).Ops[0])
+		{"batch", func(i int) ext.Write {
+			return write(putOf(ext.Key(fmt.Sprint(i))), guarded(putOf("new"), ext.Guard{Revision: ext.Some[ext.Revision](0)}).Ops[0])
 		}, fault.Conflict},
-		{"last bytes", func(i int) es.Write {
-			return under(es.Quota{Bytes: 14, Keys: 9, Namespaces: 9}, putOf(es.Key(fmt.Sprint(i))))
+		{"last bytes", func(i int) ext.Write {
+			return under(ext.Quota{Bytes: 14, Keys: 9, Namespaces: 9}, putOf(ext.Key(fmt.Sprint(i))))
 		}, fault.Quota},
-		{"last key", func(i int) es.Write {
-			return under(es.Quota{Bytes: 99, Keys: 2, Namespaces: 9}, putOf(es.Key(fmt.Sprint(i))))
+		{"last key", func(i int) ext.Write {
+			return under(ext.Quota{Bytes: 99, Keys: 2, Namespaces: 9}, putOf(ext.Key(fmt.Sprint(i))))
 		}, fault.Quota},
-		{"last namespace", func(i int) es.Write {
+		{"last namespace", func(i int) ext.Write {
 			op := putOf("a")
-			op.Namespace = es.Namespace(fmt.Sprint(i))
-			return under(es.Quota{Bytes: 99, Keys: 9, Namespaces: 2}, op)
+			op.Namespace = ext.Namespace(fmt.Sprint(i))
+			return under(ext.Quota{Bytes: 99, Keys: 9, Namespaces: 2}, op)
 		}, fault.Quota},
-		{"same key once", func(i int) es.Write {
+		{"same key once", func(i int) ext.Write {
 			w := write(putOf("new"))
-			w.Once = &es.Once{Key: "k", Request: [32]byte{byte(i)}}
+			w.Once = &ext.Once{Key: "k", Request: [32]byte{byte(i)}}
 			return w
 		}, fault.Conflict},
 	} {
@@ -190,7 +192,7 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	versions := map[es.SchemaVersion]bool{}
+	versions := map[ext.SchemaVersion]bool{}
 	answers := a.race(t, holdInstall, `COMMIT`, func(int) error {
 		schema, err := a.store.Register(t.Context(), install, "toys", []byte(`true`), "", start)
 		mu.Lock()
@@ -202,21 +204,21 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Errorf("Register: %v, %v", versions, err)
 	}
 	answers = a.race(t, holdInstall, `COMMIT`, func(i int) error {
-		_, err := a.store.SetStatus(t.Context(), install, "toys", es.SchemaVersion(1+i), es.Active, start)
+		_, err := a.store.SetStatus(t.Context(), install, "toys", ext.SchemaVersion(1+i), ext.Active, start)
 		return err
 	})
 	if err := errors.Join(answers[:]...); err != nil {
 		t.Errorf("SetStatus: %v", err)
 	}
 	all, err := a.store.Schemas(t.Context(), install, "toys")
-	if err != nil || len(all) != 2 || (all[0].Status == es.Active) == (all[1].Status == es.Active) {
+	if err != nil || len(all) != 2 || (all[0].Status == ext.Active) == (all[1].Status == ext.Active) {
 		t.Errorf("the schemas are %+v, %v", all, err)
 	}
 	// A put that waits while a schema becomes active has not been validated by it.
 	a.exec(t, `UPDATE ext_storage_schemas SET status = 'deprecated' WHERE `+ofInstall)
 	answers = a.race(t, holdInstall, `UPDATE ext_storage_schemas SET status = 'active' WHERE schema_version = 1 AND `+ofInstall+`; COMMIT`,
 		func(int) error { return apply(t, a.store, write(putOf("new"))) })
-	if !errors.Is(answers[0], es.ErrSchemaChanged) || !errors.Is(answers[1], es.ErrSchemaChanged) {
+	if !errors.Is(answers[0], ext.ErrSchemaChanged) || !errors.Is(answers[1], ext.ErrSchemaChanged) {
 		t.Errorf("put: %v", answers)
 	}
 }
@@ -226,7 +228,7 @@ func TestTwoAtOnce(t *testing.T) {
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	create := putOf("new")
-	create.Guard.Revision = es.Some[es.Revision](0)
+	create.Guard.Revision = ext.Some[ext.Revision](0)
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
 		t.Run(end, func(t *testing.T) {
 			a := newArena(t)
@@ -257,7 +259,7 @@ func TestWaiterIsEnded(t *testing.T) {
 			t.Errorf("answered %v", err)
 		}
 	}
-	if _, err := a.store.Get(t.Context(), install, "toys", "new", start); !errors.Is(err, es.ErrNoRecord) {
+	if _, err := a.store.Get(t.Context(), install, "toys", "new", start); !errors.Is(err, ext.ErrNoRecord) {
 		t.Errorf("the record: %v", err)
 	}
 	if err := apply(t, a.store, write(putOf("new"))); err != nil {
@@ -277,8 +279,8 @@ func TestOthersDoNotWait(t *testing.T) {
 	a.exec(t, holdInstall)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	sibling := es.Owner{Tenant: install.Tenant, Install: owner(2).Install}
-	for _, o := range []es.Owner{owner(2), sibling} {
+	sibling := ext.Owner{Tenant: install.Tenant, Install: owner(2).Install}
+	for _, o := range []ext.Owner{owner(2), sibling} {
 		for range 2 { // a new install, and one that is there
 			if _, err := a.store.Apply(ctx, o, write(putOf("a"), putOf("b"))); err != nil {
 				t.Errorf("%v: %v", o, err)
@@ -288,7 +290,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	if _, err := a.store.Get(ctx, install, "toys", "there", start); err != nil {
 		t.Error(err)
 	}
-	if page, err := a.store.List(ctx, install, es.Query{Namespace: "toys", Limit: 9, Now: start}); err != nil || len(page.Records) != 1 {
+	if page, err := a.store.List(ctx, install, ext.Query{Namespace: "toys", Limit: 9, Now: start}); err != nil || len(page.Records) != 1 {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if feed, err := a.store.Changes(ctx, install, 0, 9, start); err != nil || feed.Last != 1 {
@@ -335,13 +337,13 @@ func TestNoDeadlock(t *testing.T) {
 // mixed does some random batches and a few sweeps.
 func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
 	for i := range 40 {
-		w := es.Write{Now: start + es.Moment(i), Quota: es.Quota{Bytes: 150, Namespaces: 2, Keys: 5}}
+		w := ext.Write{Now: start + ext.Moment(i), Quota: ext.Quota{Bytes: 150, Namespaces: 2, Keys: 5}}
 		for range 1 + random.IntN(6) {
-			op := putOf(es.Key(fmt.Sprint(random.IntN(8))))
-			op.Namespace = es.Namespace(fmt.Sprint(random.IntN(3)))
-			op.Kind = es.OpKind(random.IntN(3))
+			op := putOf(ext.Key(fmt.Sprint(random.IntN(8))))
+			op.Namespace = ext.Namespace(fmt.Sprint(random.IntN(3)))
+			op.Kind = ext.OpKind(random.IntN(3))
 			if random.IntN(2) == 0 {
-				op.ExpiresAt = w.Now + es.Moment(1+random.IntN(3))
+				op.ExpiresAt = w.Now + ext.Moment(1+random.IntN(3))
 			}
 			w.Ops = append(w.Ops, op)
 		}

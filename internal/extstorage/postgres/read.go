@@ -6,12 +6,12 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // row is a record as it is read.
 type row struct {
-	es.Record
+	ext.Record
 
 	created, updated, expires pgtype.Timestamptz
 	value, metadata           []byte // in the engine's spelling; empty: not asked for
@@ -23,46 +23,46 @@ func (r *row) columns() []any {
 }
 
 // record is what was read.
-func (r *row) record() (es.Record, error) {
+func (r *row) record() (ext.Record, error) {
 	rec := r.Record
 	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
 	var err error
 	if len(r.value) > 0 {
-		if rec.Value, err = es.Canonical(r.value); err != nil {
-			return es.Record{}, err
+		if rec.Value, err = ext.Canonical(r.value); err != nil {
+			return ext.Record{}, err
 		}
 	}
 	if len(r.metadata) > 0 {
-		rec.Metadata, err = es.Canonical(r.metadata)
+		rec.Metadata, err = ext.Canonical(r.metadata)
 	}
 	return rec, err
 }
 
 // Get implements extstorage.Store.
-func (s *Store) Get(ctx context.Context, o es.Owner, ns es.Namespace, key es.Key, at es.Moment) (es.Record, error) {
+func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
 	if err := o.Check(); err != nil {
-		return es.Record{}, err
+		return ext.Record{}, err
 	}
-	r := row{Record: es.Record{Namespace: ns, Key: key}}
+	r := row{Record: ext.Record{Namespace: ns, Key: key}}
 	found, err := s.db.One(ctx, sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
 		append(r.columns(), &r.value, &r.metadata)...)
 	if err != nil {
-		return es.Record{}, err
+		return ext.Record{}, err
 	}
 	if !found {
-		return es.Record{}, es.ErrNoRecord
+		return ext.Record{}, ext.ErrNoRecord
 	}
 	return r.record()
 }
 
 // List implements extstorage.Store. It reads one record more than asked for,
 // which tells whether there is another.
-func (s *Store) List(ctx context.Context, o es.Owner, q es.Query) (page es.Page, err error) {
+func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (page ext.Page, err error) {
 	if err := o.Check(); err != nil {
-		return es.Page{}, err
+		return ext.Page{}, err
 	}
 	after, end := string(q.After), top
-	if successor, ok := es.Successor(q.Prefix); ok {
+	if successor, ok := ext.Successor(q.Prefix); ok {
 		end = successor
 	}
 	statement := sqlList
@@ -72,7 +72,7 @@ func (s *Store) List(ctx context.Context, o es.Owner, q es.Query) (page es.Page,
 			after, end = "", min(end, after)
 		}
 	}
-	page.Records, err = s.records(ctx, statement, row{Record: es.Record{Namespace: q.Namespace}}, func(r *row) []any {
+	page.Records, err = s.records(ctx, statement, row{Record: ext.Record{Namespace: q.Namespace}}, func(r *row) []any {
 		return append(append([]any{&r.Key}, r.columns()...), &r.value, &r.metadata)
 	}, string(o.Tenant), string(o.Install), string(q.Namespace), after, q.Prefix, end, q.Values, q.Metadata, now(q.Now), int64(q.Limit)+1)
 	if len(page.Records) > q.Limit {
@@ -82,7 +82,7 @@ func (s *Store) List(ctx context.Context, o es.Owner, q es.Query) (page es.Page,
 }
 
 // Export implements extstorage.Store.
-func (s *Store) Export(ctx context.Context, o es.Owner, after es.Position, limit int, at es.Moment) ([]es.Record, error) {
+func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, limit int, at ext.Moment) ([]ext.Record, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Store) Export(ctx context.Context, o es.Owner, after es.Position, limit
 }
 
 // records reads rows into r, by the places that dest names.
-func (s *Store) records(ctx context.Context, statement pgdb.Statement, r row, dest func(*row) []any, args ...any) (all []es.Record, err error) {
+func (s *Store) records(ctx context.Context, statement pgdb.Statement, r row, dest func(*row) []any, args ...any) (all []ext.Record, err error) {
 	err = s.db.Each(ctx, statement, args, func() { all = nil }, func() error {
 		rec, err := r.record()
 		all = append(all, rec)
@@ -107,38 +107,38 @@ func (s *Store) records(ctx context.Context, statement pgdb.Statement, r row, de
 // Changes implements extstorage.Store. The numbers have no gaps, so where the
 // next is not the first that is there, some are not kept any more; those that
 // are only waiting for the sweep are not either.
-func (s *Store) Changes(ctx context.Context, o es.Owner, since es.Seq, limit int, at es.Moment) (feed es.Feed, err error) {
+func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, at ext.Moment) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
-		return es.Feed{}, err
+		return ext.Feed{}, err
 	}
 	var (
-		last          es.Seq
+		last          ext.Seq
 		seq, revision *int64
 		op, namespace *string
 		key           *string
 		when          pgtype.Timestamptz
 	)
 	err = s.db.Each(ctx, sqlChanges, []any{string(o.Tenant), string(o.Install), int64(since), int64(limit)},
-		func() { feed = es.Feed{} },
+		func() { feed = ext.Feed{} },
 		func() error {
 			feed.Last = last
 			if seq != nil {
-				feed.Changes = append(feed.Changes, es.Change{
-					Seq: es.Seq(*seq), Op: es.ChangeOp(*op), Namespace: es.Namespace(*namespace), Key: es.Key(*key),
-					Revision: es.Revision(*revision), At: momentOf(when),
+				feed.Changes = append(feed.Changes, ext.Change{
+					Seq: ext.Seq(*seq), Op: ext.ChangeOp(*op), Namespace: ext.Namespace(*namespace), Key: ext.Key(*key),
+					Revision: ext.Revision(*revision), At: momentOf(when),
 				})
 			}
 			return nil
 		}, &last, &seq, &op, &namespace, &key, &revision, &when)
 	switch {
 	case err != nil:
-		return es.Feed{}, err
+		return ext.Feed{}, err
 	case len(feed.Changes) == 0:
 		if feed.Last > since {
-			return es.Feed{}, es.ErrChangesGone
+			return ext.Feed{}, ext.ErrChangesGone
 		}
-	case feed.Changes[0].Seq != since+1 || feed.Changes[0].At <= at-es.Moment(es.ChangesKept.Milliseconds()):
-		return es.Feed{}, es.ErrChangesGone
+	case feed.Changes[0].Seq != since+1 || feed.Changes[0].At <= at-ext.Moment(ext.ChangesKept.Milliseconds()):
+		return ext.Feed{}, ext.ErrChangesGone
 	}
 	return feed, nil
 }

@@ -8,39 +8,39 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
 // Register implements extstorage.Registry.
-func (s *Store) Register(ctx context.Context, o es.Owner, ns es.Namespace, document []byte, by string, at es.Moment) (es.Schema, error) {
+func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, at ext.Moment) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
-		return es.Schema{}, err
+		return ext.Schema{}, err
 	}
-	schema := es.Schema{Namespace: ns, Status: es.Draft, Document: document, CreatedAt: at, UpdatedAt: at, CreatedBy: by}
+	schema := ext.Schema{Namespace: ns, Status: ext.Draft, Document: document, CreatedAt: at, UpdatedAt: at, CreatedBy: by}
 	var creator *string
 	if by != "" {
 		creator = &by
 	}
 	_, err := s.db.One(ctx, sqlRegister, []any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at)}, &schema.Version)
 	if err != nil {
-		return es.Schema{}, err
+		return ext.Schema{}, err
 	}
 	return schema, nil
 }
 
 // SetStatus implements extstorage.Registry.
-func (s *Store) SetStatus(ctx context.Context, o es.Owner, ns es.Namespace, v es.SchemaVersion, status es.SchemaStatus, at es.Moment) (es.Schema, error) {
+func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, at ext.Moment) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
-		return es.Schema{}, err
+		return ext.Schema{}, err
 	}
 	var fields []*string
 	_, err := s.db.One(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), string(status), now(at)}, &fields)
 	switch {
 	case err != nil:
-		return es.Schema{}, err
+		return ext.Schema{}, err
 	case fields == nil:
-		return es.Schema{}, es.ErrNoSchema
+		return ext.Schema{}, ext.ErrNoSchema
 	}
 	schema, err := schemaOf(fields)
 	schema.Namespace, schema.Version = ns, v
@@ -48,7 +48,7 @@ func (s *Store) SetStatus(ctx context.Context, o es.Owner, ns es.Namespace, v es
 }
 
 // schemaOf reads what ext_schema_v1 answers.
-func schemaOf(fields []*string) (schema es.Schema, err error) {
+func schemaOf(fields []*string) (schema ext.Schema, err error) {
 	if len(fields) != 5 {
 		return schema, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %d fields", sqlSchemaStatus.Name, len(fields)))
 	}
@@ -60,40 +60,40 @@ func schemaOf(fields []*string) (schema es.Schema, err error) {
 	if err != nil {
 		return schema, err
 	}
-	schema = es.Schema{Status: es.SchemaStatus(*fields[0]), CreatedAt: es.Moment(created), UpdatedAt: es.Moment(updated)}
+	schema = ext.Schema{Status: ext.SchemaStatus(*fields[0]), CreatedAt: ext.Moment(created), UpdatedAt: ext.Moment(updated)}
 	if fields[3] != nil {
 		schema.CreatedBy = *fields[3]
 	}
-	document, err := es.Canonical([]byte(*fields[4]))
+	document, err := ext.Canonical([]byte(*fields[4]))
 	schema.Document = []byte(document)
 	return schema, err
 }
 
 // Schemas implements extstorage.Registry.
-func (s *Store) Schemas(ctx context.Context, o es.Owner, ns es.Namespace) ([]es.Schema, error) {
+func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) ([]ext.Schema, error) {
 	return s.schemas(ctx, sqlSchemas, o, ns)
 }
 
 // Active implements extstorage.Registry.
-func (s *Store) Active(ctx context.Context, o es.Owner, ns es.Namespace) (es.Schema, error) {
+func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.Schema, error) {
 	all, err := s.schemas(ctx, sqlActive, o, ns)
 	if err != nil || len(all) == 0 {
-		return es.Schema{}, err
+		return ext.Schema{}, err
 	}
 	return all[0], nil
 }
 
-func (s *Store) schemas(ctx context.Context, statement pgdb.Statement, o es.Owner, ns es.Namespace) (all []es.Schema, err error) {
+func (s *Store) schemas(ctx context.Context, statement pgdb.Statement, o ext.Owner, ns ext.Namespace) (all []ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	var (
-		schema           = es.Schema{Namespace: ns}
+		schema           = ext.Schema{Namespace: ns}
 		created, updated pgtype.Timestamptz
 		document         []byte
 	)
 	err = s.db.Each(ctx, statement, []any{string(o.Tenant), string(o.Install), string(ns)}, func() { all = nil }, func() error {
-		text, err := es.Canonical(document)
+		text, err := ext.Canonical(document)
 		schema.Document, schema.CreatedAt, schema.UpdatedAt = []byte(text), momentOf(created), momentOf(updated)
 		all = append(all, schema)
 		return err

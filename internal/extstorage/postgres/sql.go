@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // Writes. Citus sends a function to the tenant's node only when it stands alone
@@ -83,7 +83,7 @@ var (
 )
 
 // top is behind every key: a bound for a query that has none.
-var top = strings.Repeat("\U0010FFFF", es.MaxKey+1)
+var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
 // listing is the statement of a page: keys behind one bound, from another on
 // and before a third. There is always all three, so that one plan serves every

@@ -18,7 +18,7 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
@@ -39,9 +39,9 @@ type Store struct {
 }
 
 var (
-	_ es.Store    = (*Store)(nil)
-	_ es.Registry = (*Store)(nil)
-	_ es.Installs = (*Store)(nil)
+	_ ext.Store    = (*Store)(nil)
+	_ ext.Registry = (*Store)(nil)
+	_ ext.Installs = (*Store)(nil)
 )
 
 // New returns a store on a database that Migrations have been applied to, or
@@ -69,29 +69,29 @@ func (s *Store) Ping(ctx context.Context) error {
 func Outbox(db *pgdb.DB) outbox.Box { return auditTable().Open(db) }
 
 func auditTable() *outboxpg.Outbox {
-	return outboxpg.New(outbox.Table{Name: es.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
+	return outboxpg.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
 // moment is a Moment as the driver sends it; 0 is NULL.
-func moment(m es.Moment) pgtype.Timestamptz {
+func moment(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
 // momentOf is a moment of the database; NULL is 0.
-func momentOf(t pgtype.Timestamptz) es.Moment {
+func momentOf(t pgtype.Timestamptz) ext.Moment {
 	if !t.Valid {
 		return 0
 	}
-	return es.At(t.Time)
+	return ext.At(t.Time)
 }
 
 // now is the moment of a step, which is never NULL.
-func now(m es.Moment) pgtype.Timestamptz {
+func now(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
 }
 
 // before is the moment that is older than a step by the time for which
 // something is kept.
-func before(m es.Moment, kept time.Duration) pgtype.Timestamptz {
-	return now(m - es.Moment(kept.Milliseconds()))
+func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
+	return now(m - ext.Moment(kept.Milliseconds()))
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holdfast/internal/db/pgdb"
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
@@ -37,13 +37,13 @@ func openDB(t testing.TB, opts pgdb.Options) *pgdb.DB {
 }
 
 // owner is an install with a number in its name, each of another tenant.
-func owner(n byte) es.Owner {
+func owner(n byte) ext.Owner {
 	const digits = "0123456789abcdef"
 	tail := "00000000-0000-4000-8000-0000000000" + string([]byte{digits[n>>4], digits[n&15]})
-	return es.Owner{Tenant: es.TenantID("a" + tail[1:]), Install: es.InstallID("b" + tail[1:])}
+	return ext.Owner{Tenant: ext.TenantID("a" + tail[1:]), Install: ext.InstallID("b" + tail[1:])}
 }
 
-const start es.Moment = 1_700_000_000_123
+const start ext.Moment = 1_700_000_000_123
 
 // TestPing: the store says what is missing, and that nothing is.
 func TestPing(t *testing.T) {
@@ -88,11 +88,11 @@ func TestWithoutPreparedStatements(t *testing.T) {
 	}
 }
 
-func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
+func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	t.Helper()
 	ctx := t.Context()
-	w := es.Write{Now: start, Quota: es.DefaultQuota(), Caller: es.Caller{Kind: "token", ID: "it's \\ {\"me\"}\x00"}}
-	apply := func(ops ...es.Op) es.Applied {
+	w := ext.Write{Now: start, Quota: ext.DefaultQuota(), Caller: ext.Caller{Kind: "token", ID: "it's \\ {\"me\"}\x00"}}
+	apply := func(ops ...ext.Op) ext.Applied {
 		t.Helper()
 		w.Ops = ops
 		a, err := s.Apply(ctx, o, w)
@@ -101,20 +101,20 @@ func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
 		}
 		return a
 	}
-	const value es.Value = `{"a":[1.50,"\\ ' \" {x,y} \u0001ü"],"big":123456789012345678901234567890}`
-	canonical, err := es.ParseValue([]byte(value), 1000)
+	const value ext.Value = `{"a":[1.50,"\\ ' \" {x,y} \u0001ü"],"big":123456789012345678901234567890}`
+	canonical, err := ext.ParseValue([]byte(value), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := es.Op{Namespace: "toys", Key: `k'\"{},ü`, Value: canonical, Metadata: `{"m":1}`, ExpiresAt: start + 60_000}
-	w.Once = &es.Once{Key: "once'", Request: [32]byte{0, 255}}
-	first := apply(put, es.Op{Namespace: "toys", Key: "b", Value: `null`, Metadata: es.EmptyObject})
-	want := es.Applied{
-		Items: []es.Item{
+	put := ext.Op{Namespace: "toys", Key: `k'\"{},ü`, Value: canonical, Metadata: `{"m":1}`, ExpiresAt: start + 60_000}
+	w.Once = &ext.Once{Key: "once'", Request: [32]byte{0, 255}}
+	first := apply(put, ext.Op{Namespace: "toys", Key: "b", Value: `null`, Metadata: ext.EmptyObject})
+	want := ext.Applied{
+		Items: []ext.Item{
 			{Revision: 1, Seq: 1, Created: true, CreatedAt: start, UpdatedAt: start, ExpiresAt: start + 60_000},
 			{Revision: 1, Seq: 2, Created: true, CreatedAt: start, UpdatedAt: start},
 		},
-		Counters: es.Counters{Bytes: int64(len(canonical)) + 7 + 6, Keys: 2, Namespaces: 1},
+		Counters: ext.Counters{Bytes: int64(len(canonical)) + 7 + 6, Keys: 2, Namespaces: 1},
 	}
 	if !reflect.DeepEqual(first, want) {
 		t.Errorf("Apply: %+v, want %+v", first, want)
@@ -124,22 +124,22 @@ func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
 		t.Errorf("the same again: %+v", again)
 	}
 	w.Once.Request[1] = 0
-	if _, err := s.Apply(ctx, o, w); !errors.Is(err, es.ErrKeyReused) {
+	if _, err := s.Apply(ctx, o, w); !errors.Is(err, ext.ErrKeyReused) {
 		t.Errorf("another request with the key: %v", err)
 	}
 	w.Once = nil
-	put.Guard = es.Guard{Revision: es.Some[es.Revision](1), Match: es.Tags{Set: true, Seqs: []es.Seq{9, 1}}, NoneMatch: es.Tags{Set: true, Seqs: []es.Seq{}}}
+	put.Guard = ext.Guard{Revision: ext.Some[ext.Revision](1), Match: ext.Tags{Set: true, Seqs: []ext.Seq{9, 1}}, NoneMatch: ext.Tags{Set: true, Seqs: []ext.Seq{}}}
 	put.Keep, put.ExpiresAt, put.Metadata = true, 0, ""
-	apply(es.Op{Kind: es.Check, Namespace: "toys", Key: "b", Guard: es.Guard{Match: es.Tags{Set: true, Any: true}}}, put)
-	_, err = s.Apply(ctx, o, es.Write{Ops: []es.Op{{Kind: es.Check, Namespace: "toys", Key: "b"}, put}, Now: start, Quota: w.Quota})
-	var item *es.ItemError
+	apply(ext.Op{Kind: ext.Check, Namespace: "toys", Key: "b", Guard: ext.Guard{Match: ext.Tags{Set: true, Any: true}}}, put)
+	_, err = s.Apply(ctx, o, ext.Write{Ops: []ext.Op{{Kind: ext.Check, Namespace: "toys", Key: "b"}, put}, Now: start, Quota: w.Quota})
+	var item *ext.ItemError
 	if !errors.As(err, &item) || item.Index != 1 || !fault.Is(err, fault.Precondition) {
 		t.Errorf("a guard that does not hold: %v", err)
 	}
 
 	reads(t, s, o, put.Key, canonical)
-	apply(es.Op{Kind: es.Delete, Namespace: "toys", Key: "b"})
-	later := start + es.Moment(es.ChangesKept.Milliseconds())
+	apply(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "b"})
+	later := start + ext.Moment(ext.ChangesKept.Milliseconds())
 	// The answer and three changes: the fourth is a minute younger, and the fifth
 	// comes after it, whatever its clock says.
 	if n, err := s.Sweep(ctx, later, 100); err != nil || n != 4 {
@@ -149,23 +149,23 @@ func everyStep(t *testing.T, s *postgres.Store, o es.Owner) {
 }
 
 // reads looks at what everyStep has put, and removes the record that expires.
-func reads(t *testing.T, s *postgres.Store, o es.Owner, key es.Key, value es.Value) {
+func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value ext.Value) {
 	t.Helper()
 	ctx := t.Context()
 	r, err := s.Get(ctx, o, "toys", key, start+59_999)
 	if err != nil || r.Value != value || r.Metadata != `{"m":1}` || r.Revision != 2 || r.Seq != 3 || r.ExpiresAt != start+60_000 {
 		t.Errorf("Get: %+v, %v", r, err)
 	}
-	if _, err := s.Get(ctx, o, "toys", key, start+60_000); !errors.Is(err, es.ErrNoRecord) {
+	if _, err := s.Get(ctx, o, "toys", key, start+60_000); !errors.Is(err, ext.ErrNoRecord) {
 		t.Errorf("Get at the end: %v", err)
 	}
 	for _, reverse := range []bool{false, true} {
-		page, err := s.List(ctx, o, es.Query{Namespace: "toys", Limit: 1, Reverse: reverse, Values: true, Now: start})
+		page, err := s.List(ctx, o, ext.Query{Namespace: "toys", Limit: 1, Reverse: reverse, Values: true, Now: start})
 		if err != nil || len(page.Records) != 1 || !page.More || page.Records[0].Metadata != "" || (page.Records[0].Value == "null") == reverse {
 			t.Errorf("List: %+v, %v", page, err)
 		}
 	}
-	if all, err := s.Export(ctx, o, es.Position{Namespace: "toys", Key: "b"}, 10, start); err != nil || len(all) != 1 || all[0].Value != value {
+	if all, err := s.Export(ctx, o, ext.Position{Namespace: "toys", Key: "b"}, 10, start); err != nil || len(all) != 1 || all[0].Value != value {
 		t.Errorf("Export: %+v, %v", all, err)
 	}
 	if audit, err := s.Audit(ctx, o); err != nil || !audit.Right() || audit.Counters.Keys != 2 {
@@ -175,41 +175,41 @@ func reads(t *testing.T, s *postgres.Store, o es.Owner, key es.Key, value es.Val
 		t.Errorf("Reclaim: %d, %v", n, err)
 	}
 	feed, err := s.Changes(ctx, o, 2, 10, start)
-	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (es.Change{
-		Seq: 4, Op: es.ChangeExpire, Namespace: "toys", Key: key, Revision: 2, At: start + 60_000}) {
+	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (ext.Change{
+		Seq: 4, Op: ext.ChangeExpire, Namespace: "toys", Key: key, Revision: 2, At: start + 60_000}) {
 		t.Errorf("Changes: %+v, %v", feed, err)
 	}
 	usage, err := s.Usage(ctx, o, start)
-	if err != nil || !slices.Equal(usage.Namespaces, []es.NamespaceUsage{{Namespace: "toys", Keys: 1, Bytes: 6}}) {
+	if err != nil || !slices.Equal(usage.Namespaces, []ext.NamespaceUsage{{Namespace: "toys", Keys: 1, Bytes: 6}}) {
 		t.Errorf("Usage: %+v, %v", usage, err)
 	}
 }
 
-func schemasAndInstalls(t *testing.T, s *postgres.Store, o es.Owner) {
+func schemasAndInstalls(t *testing.T, s *postgres.Store, o ext.Owner) {
 	t.Helper()
 	ctx := t.Context()
 	const by = "c0000000-0000-4000-8000-000000000001"
-	for v := es.SchemaVersion(1); v <= 2; v++ {
-		if _, err := s.Register(ctx, o, "toys", []byte(`{"type":"object"}`), map[es.SchemaVersion]string{2: by}[v], start); err != nil {
+	for v := ext.SchemaVersion(1); v <= 2; v++ {
+		if _, err := s.Register(ctx, o, "toys", []byte(`{"type":"object"}`), map[ext.SchemaVersion]string{2: by}[v], start); err != nil {
 			t.Fatal(err)
 		}
-		schema, err := s.SetStatus(ctx, o, "toys", v, es.Active, start+1)
-		if err != nil || schema.Version != v || schema.Status != es.Active || string(schema.Document) != `{"type":"object"}` {
+		schema, err := s.SetStatus(ctx, o, "toys", v, ext.Active, start+1)
+		if err != nil || schema.Version != v || schema.Status != ext.Active || string(schema.Document) != `{"type":"object"}` {
 			t.Errorf("SetStatus: %+v, %v", schema, err)
 		}
 	}
-	if _, err := s.SetStatus(ctx, o, "toys", 3, es.Active, start+1); !errors.Is(err, es.ErrNoSchema) {
+	if _, err := s.SetStatus(ctx, o, "toys", 3, ext.Active, start+1); !errors.Is(err, ext.ErrNoSchema) {
 		t.Errorf("SetStatus of none: %v", err)
 	}
 	if active, err := s.Active(ctx, o, "toys"); err != nil || active.Version != 2 || active.CreatedBy != by {
 		t.Errorf("Active: %+v, %v", active, err)
 	}
-	if all, err := s.Schemas(ctx, o, "toys"); err != nil || len(all) != 2 || all[1].Status != es.Deprecated || all[1].CreatedBy != "" {
+	if all, err := s.Schemas(ctx, o, "toys"); err != nil || len(all) != 2 || all[1].Status != ext.Deprecated || all[1].CreatedBy != "" {
 		t.Errorf("Schemas: %+v, %v", all, err)
 	}
-	in := es.Install{
-		Tier: "big", Overrides: es.Overrides{Quota: es.Quota{Keys: 7}, Until: start + 9},
-		Namespaces: map[es.Namespace]es.Access{"toys": es.Read | es.Modify, "log": es.Read}, RevokedAt: start + 3,
+	in := ext.Install{
+		Tier: "big", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 7}, Until: start + 9},
+		Namespaces: map[ext.Namespace]ext.Access{"toys": ext.Read | ext.Modify, "log": ext.Read}, RevokedAt: start + 3,
 	}
 	if err := s.SetInstall(ctx, o, in, start+1); err != nil {
 		t.Fatal(err)

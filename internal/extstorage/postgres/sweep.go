@@ -3,11 +3,11 @@ package postgres
 import (
 	"context"
 
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // Reclaim implements extstorage.Store.
-func (s *Store) Reclaim(ctx context.Context, o es.Owner, at es.Moment, limit int) (n int, err error) {
+func (s *Store) Reclaim(ctx context.Context, o ext.Owner, at ext.Moment, limit int) (n int, err error) {
 	if err := o.Check(); err != nil {
 		return 0, err
 	}
@@ -18,11 +18,11 @@ func (s *Store) Reclaim(ctx context.Context, o es.Owner, at es.Moment, limit int
 // Sweep implements extstorage.Store. Every install is a transaction of its own,
 // under the install's lock, so a sweep stands in nobody's way for long and never
 // holds two locks.
-func (s *Store) Sweep(ctx context.Context, at es.Moment, limit int) (swept int, err error) {
+func (s *Store) Sweep(ctx context.Context, at ext.Moment, limit int) (swept int, err error) {
 	var (
-		due              []es.Owner
-		o                es.Owner
-		changes, answers = before(at, es.ChangesKept), before(at, es.AnswersKept)
+		due              []ext.Owner
+		o                ext.Owner
+		changes, answers = before(at, ext.ChangesKept), before(at, ext.AnswersKept)
 	)
 	err = s.db.Each(ctx, sqlDue, []any{now(at), changes, answers, int64(limit)}, func() { due = nil }, func() error {
 		due = append(due, o)

@@ -3,47 +3,47 @@ package postgres
 import (
 	"context"
 
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // Usage implements extstorage.Store.
-func (s *Store) Usage(ctx context.Context, o es.Owner, at es.Moment) (usage es.Usage, err error) {
+func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ext.Usage, err error) {
 	if err := o.Check(); err != nil {
-		return es.Usage{}, err
+		return ext.Usage{}, err
 	}
 	var (
-		c           es.Counters
+		c           ext.Counters
 		namespace   *string // NULL: no record is live
 		keys, bytes *int64
 	)
 	err = s.db.Each(ctx, sqlUsage, []any{string(o.Tenant), string(o.Install), now(at)},
-		func() { usage = es.Usage{} },
+		func() { usage = ext.Usage{} },
 		func() error {
 			usage.Counters = c
 			if namespace != nil {
-				usage.Namespaces = append(usage.Namespaces, es.NamespaceUsage{Namespace: es.Namespace(*namespace), Keys: *keys, Bytes: *bytes})
+				usage.Namespaces = append(usage.Namespaces, ext.NamespaceUsage{Namespace: ext.Namespace(*namespace), Keys: *keys, Bytes: *bytes})
 			}
 			return nil
 		}, &c.Bytes, &c.Keys, &c.Namespaces, &namespace, &keys, &bytes)
 	if err != nil {
-		return es.Usage{}, err
+		return ext.Usage{}, err
 	}
 	return usage, nil
 }
 
 // Audit implements extstorage.Store. The first line of its statement is the
 // install's, the others are of namespaces.
-func (s *Store) Audit(ctx context.Context, o es.Owner) (audit es.Audit, err error) {
+func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err error) {
 	if err := o.Check(); err != nil {
-		return es.Audit{}, err
+		return ext.Audit{}, err
 	}
 	var (
-		namespace      es.Namespace
-		c              es.Counters
+		namespace      ext.Namespace
+		c              ext.Counters
 		counted, bytes int64
 	)
 	err = s.db.Each(ctx, sqlAudit, []any{string(o.Tenant), string(o.Install)},
-		func() { audit = es.Audit{} },
+		func() { audit = ext.Audit{} },
 		func() error {
 			if namespace == "" {
 				audit.Counters = c
@@ -55,12 +55,12 @@ func (s *Store) Audit(ctx context.Context, o es.Owner) (audit es.Audit, err erro
 			audit.Counted.Keys += counted
 			audit.Counted.Bytes += bytes
 			if c.Keys != counted {
-				audit.Namespaces = append(audit.Namespaces, es.NamespaceAudit{Namespace: namespace, Keys: c.Keys, Counted: counted})
+				audit.Namespaces = append(audit.Namespaces, ext.NamespaceAudit{Namespace: namespace, Keys: c.Keys, Counted: counted})
 			}
 			return nil
 		}, &namespace, &c.Bytes, &c.Keys, &c.Namespaces, &counted, &bytes)
 	if err != nil {
-		return es.Audit{}, err
+		return ext.Audit{}, err
 	}
 	return audit, nil
 }

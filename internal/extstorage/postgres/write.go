@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	es "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -28,9 +28,9 @@ const (
 const refusedAfter = "HF002"
 
 // Apply implements extstorage.Store.
-func (s *Store) Apply(ctx context.Context, o es.Owner, w es.Write) (es.Applied, error) {
+func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applied, error) {
 	if err := o.Check(); err != nil {
-		return es.Applied{}, err
+		return ext.Applied{}, err
 	}
 	var answer []int64
 	_, err := s.db.One(ctx, sqlApply, arguments(o, &w), &answer)
@@ -38,13 +38,13 @@ func (s *Store) Apply(ctx context.Context, o es.Owner, w es.Write) (es.Applied, 
 		answer, err = numbers(pg.Message)
 	}
 	if err != nil {
-		return es.Applied{}, err
+		return ext.Applied{}, err
 	}
 	return read(&w, answer)
 }
 
 // arguments are those of ext_apply_v1.
-func arguments(o es.Owner, w *es.Write) []any {
+func arguments(o ext.Owner, w *ext.Write) []any {
 	c := columnsOf(w)
 	var (
 		key     *string
@@ -57,8 +57,8 @@ func arguments(o es.Owner, w *es.Write) []any {
 		string(o.Tenant), string(o.Install),
 		c.kinds, c.namespaces, c.keys, c.guards, c.matches, c.noneMatches,
 		c.values, c.metadata, c.expiries, c.keeps, c.schemas, c.audits,
-		now(w.Now), w.Quota.Bytes, w.Quota.Namespaces, w.Quota.Keys, int64(es.ReclaimLimit),
-		key, request, before(w.Now, es.AnswersKept),
+		now(w.Now), w.Quota.Bytes, w.Quota.Namespaces, w.Quota.Keys, int64(ext.ReclaimLimit),
+		key, request, before(w.Now, ext.AnswersKept),
 	}
 }
 
@@ -80,50 +80,50 @@ func unexpected(answer any) error {
 }
 
 // read makes of an answer what it says.
-func read(w *es.Write, answer []int64) (es.Applied, error) {
+func read(w *ext.Write, answer []int64) (ext.Applied, error) {
 	if len(answer) < 2 {
-		return es.Applied{}, unexpected(answer)
+		return ext.Applied{}, unexpected(answer)
 	}
 	status, i, rest := answer[0], int(answer[1]), answer[2:]
 	switch {
 	case status == done:
-		a, err := es.AppliedOf(rest)
+		a, err := ext.AppliedOf(rest)
 		a.Replayed = i == 1
 		return a, err
 	case status == keyReused:
-		return es.Applied{}, es.ErrKeyReused
+		return ext.Applied{}, ext.ErrKeyReused
 	case i < 0 || i >= len(w.Ops):
 	case status == schemaChanged:
-		return es.Applied{}, &es.ItemError{Index: i, Err: es.ErrSchemaChanged}
+		return ext.Applied{}, &ext.ItemError{Index: i, Err: ext.ErrSchemaChanged}
 	case status == refused && len(rest) == 2:
-		if err := mismatch(&w.Ops[i], es.Revision(rest[0]), es.Seq(rest[1])); err != nil {
-			return es.Applied{}, &es.ItemError{Index: i, Err: err}
+		if err := mismatch(&w.Ops[i], ext.Revision(rest[0]), ext.Seq(rest[1])); err != nil {
+			return ext.Applied{}, &ext.ItemError{Index: i, Err: err}
 		}
 	case status == overQuota && len(rest) == 3:
 		if err := over(w.Quota, rest[0], rest[1], rest[2] == 1); err != nil {
-			return es.Applied{}, &es.ItemError{Index: i, Err: err}
+			return ext.Applied{}, &ext.ItemError{Index: i, Err: err}
 		}
 	}
-	return es.Applied{}, unexpected(answer)
+	return ext.Applied{}, unexpected(answer)
 }
 
 // mismatch is the error of an operation whose guard does not hold, which the
 // root words.
-func mismatch(op *es.Op, revision es.Revision, seq es.Seq) error {
-	if op.Kind == es.Delete {
+func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
+	if op.Kind == ext.Delete {
 		return op.Guard.CheckDelete(revision, seq)
 	}
 	return op.Guard.Check(revision, seq)
 }
 
-func over(q es.Quota, what, used int64, expired bool) error {
+func over(q ext.Quota, what, used int64, expired bool) error {
 	switch what {
 	case 1:
-		return &es.QuotaError{What: "namespaces", Limit: q.Namespaces, Used: used, Expired: expired}
+		return &ext.QuotaError{What: "namespaces", Limit: q.Namespaces, Used: used, Expired: expired}
 	case 2:
-		return &es.QuotaError{What: "keys", Limit: q.Keys, Used: used, Expired: expired}
+		return &ext.QuotaError{What: "keys", Limit: q.Keys, Used: used, Expired: expired}
 	case 3:
-		return &es.QuotaError{What: "bytes", Limit: q.Bytes, Used: used, Expired: expired}
+		return &ext.QuotaError{What: "bytes", Limit: q.Bytes, Used: used, Expired: expired}
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ type columns struct {
 	audits               []string
 }
 
-func columnsOf(w *es.Write) (c columns) {
+func columnsOf(w *ext.Write) (c columns) {
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		c.kinds = append(c.kinds, int16(op.Kind))
@@ -160,7 +160,7 @@ func columnsOf(w *es.Write) (c columns) {
 	return c
 }
 
-func guard(r es.Optional[es.Revision]) *int64 {
+func guard(r ext.Optional[ext.Revision]) *int64 {
 	if !r.Set {
 		return nil
 	}
@@ -169,7 +169,7 @@ func guard(r es.Optional[es.Revision]) *int64 {
 
 // tags are * or their numbers in the spelling of an array; nil if they are not
 // set. Nothing else of what a client sent as a tag comes here.
-func tags(t es.Tags) *string {
+func tags(t ext.Tags) *string {
 	if !t.Set {
 		return nil
 	}
@@ -188,7 +188,7 @@ func tags(t es.Tags) *string {
 }
 
 // maybe is NULL when there is no value.
-func maybe(v es.Value) *string {
+func maybe(v ext.Value) *string {
 	if v == "" {
 		return nil
 	}
