@@ -27,10 +27,10 @@ func killedCommits(t *testing.T, data string, vars ...string) {
 	h := newHarness(t, data, append(vars, "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1000")...)
 	h.server = h.serve()
 	u := newUser(t, secret, users+1)
-	const records = 500
+	const records = 300
 	whole, nothing := 0, 0
 	length := time.Hour // of the shortest commit so far; nobody disturbs the first
-	for round := range int(number(t, "FAULT_ROUNDS", 10)) {
+	for round := range int(number(t, "FAULT_ROUNDS", 8)) {
 		collection := fmt.Sprintf("batch-%d", round)
 		path := "/storage/" + collection + "?commit=true&batch=" + h.stage(u, collection, records)
 		var a binary.Answer

@@ -34,7 +34,7 @@ func TestKillOnSpanner(t *testing.T) {
 	emulator, database := spannertest.Name(t)
 	h := newSpanner(t, emulator, database)
 	h.server = h.serve()
-	h.rounds(6, func(int) fault {
+	h.rounds(5, func(int) fault {
 		return fault{strike: h.server.Kill, recover: func() {
 			h.server = h.serve()
 			h.unblocked(h.server)
@@ -49,7 +49,7 @@ func TestTwoServersOnSpanner(t *testing.T) {
 	emulator, database := spannertest.Name(t)
 	h := newSpanner(t, emulator, database)
 	h.server, h.second = h.serve(), h.serve()
-	h.rounds(6, func(round int) fault {
+	h.rounds(4, func(round int) fault {
 		victim := []**binary.Server{&h.server, &h.second}[round%2]
 		other := []*binary.Server{h.second, h.server}[round%2]
 		return fault{strike: func() {
@@ -83,7 +83,7 @@ func (h *harness) unblocked(s *binary.Server) {
 // longer.
 func patientSpanner(t *testing.T, emulator, database string) *harness {
 	t.Helper()
-	const patience = 5 * time.Second // writes wait for each other, on a busy machine for seconds
+	const patience = 8 * time.Second // writes wait for each other, on a busy machine for seconds
 	h := newSpanner(t, emulator, database,
 		"HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT="+patience.String(),
 		"HOLDFAST_SYNCSTORAGE__DATABASE_STATEMENT_TIMEOUT="+patience.String())
@@ -126,7 +126,7 @@ func TestNetworkToSpanner(t *testing.T) {
 	emulator, database := spannertest.Name(t)
 	n := networkTo(t, "tcp", emulator)
 	h := patientSpanner(t, n.listener.Addr().String(), database)
-	h.rounds(8, func(round int) fault {
+	h.rounds(5, func(round int) fault {
 		choose := h.choice(round)
 		return fault{strike: func() { n.strike(h, round, choose) }, recover: func() {
 			h.server.Await("/readyz", http.StatusOK)
