@@ -5,6 +5,9 @@ BIN        := bin/holdfast
 VERSION    := $(shell git describe --tags --dirty 2>/dev/null || echo dev)
 COMMIT     := $(shell git rev-parse --short HEAD 2>/dev/null)
 LDFLAGS    := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# Leave out of Google's client what nobody here uses: its own way into Google's
+# network, and the pages of golang.org/x/net/trace. They are a third of the binary.
+TAGS       := disable_grpc_modules,grpcnotrace
 LINTER     := v2.15.0
 FUZZTIME   ?= 30s
 # More flags for go test, such as -run TestStore.
@@ -23,7 +26,7 @@ help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## build bin/holdfast
-	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+	@CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 run: build ## build and serve, with the data in ./holdfast-data
 	@$(BIN) serve
@@ -34,7 +37,7 @@ DIST       ?= dist
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
 dist: ## make the files of a release in dist/: tarballs, Debian packages, checksums
-	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' LDFLAGS='$(LDFLAGS)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' \
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' LDFLAGS='$(LDFLAGS)' TAGS='$(TAGS)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' \
 		packaging/dist.sh $(DIST) $(ARCHS)
 
 # SQLite is C made into Go, and under the race detector it takes twenty times as
@@ -49,7 +52,7 @@ TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 test: test-deps build ## run every test on every engine, real browsers included
 	$(WITHSERVERS) sh -c '\
 		$(TEST) $(RACE) $$($(GO) list ./... | $(UNRACED) -v); failed=$$?; \
-		export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath"; \
+		export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)"; \
 		$(TEST) $$($(GO) list ./... | $(UNRACED)) && exit $$failed'
 
 # What the tests start that is not ours: Debian's package, and a file that shows

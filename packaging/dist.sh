@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the files of a release: dist.sh DIR ARCH..., each of amd64, arm64, armv7.
-# VERSION, COMMIT, LDFLAGS and SOURCE_DATE_EPOCH (seconds) say of which; `make
-# dist` sets them. The same commit gives the same bytes, with the same Go and
+# VERSION, COMMIT, LDFLAGS, TAGS and SOURCE_DATE_EPOCH (seconds) say of which;
+# `make dist` sets them. The same commit gives the same bytes, with the same Go and
 # dpkg.
 set -eu
 umask 022
@@ -11,7 +11,7 @@ shift
 cd "$(dirname "$0")/.."
 
 export LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH
-export CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+export CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false -tags=$TAGS"
 # Said here because distributions differ in their default.
 export DPKG_DEB_COMPRESSOR_TYPE="${DPKG_DEB_COMPRESSOR_TYPE:-xz}"
 

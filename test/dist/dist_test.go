@@ -126,6 +126,7 @@ func makeRelease(where, first string) (string, error) {
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(),
 		"VERSION="+version, "COMMIT="+commit, "LDFLAGS=-X main.version="+version+" -X main.commit="+commit,
+		"TAGS=disable_grpc_modules,grpcnotrace", // the Makefile's
 		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch),
 		"DPKG_DEB_COMPRESSOR_TYPE=none", // xz would take longer than all the rest
 	)
