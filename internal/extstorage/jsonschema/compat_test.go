@@ -3,6 +3,7 @@ package jsonschema_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,13 +106,17 @@ func TestCompatibleIsSound(t *testing.T) {
 		}
 		defs := map[string]any{"x": schemas(0).Draw(t, "x"), "y": schemas(0).Draw(t, "y")}
 		before, after := root("before"), map[string]any{}
-		for keyword, v := range before {
-			if rapid.IntRange(0, 3).Draw(t, "dropped") > 0 {
-				after[keyword] = v
+		for _, keyword := range slices.Sorted(maps.Keys(before)) {
+			switch rapid.IntRange(0, 5).Draw(t, "change") {
+			case 0: // is dropped
+			case 1, 2:
+				after[keyword] = operand(t, keyword, 1)
+			default:
+				after[keyword] = before[keyword]
 			}
 		}
-		if rapid.Bool().Draw(t, "changed") {
-			maps.Copy(after, root("change"))
+		if rapid.IntRange(0, 3).Draw(t, "more") == 0 {
+			maps.Copy(after, root("more"))
 		}
 		before["$defs"] = defs
 		after["$defs"] = map[string]any{"x": defs["x"], "y": schemas(0).Draw(t, "new y")}

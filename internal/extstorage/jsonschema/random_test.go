@@ -120,13 +120,12 @@ func schemas(depth int) *rapid.Generator[any] {
 		if rapid.IntRange(0, 9).Draw(t, "boolean") == 0 {
 			return rapid.Bool().Draw(t, "schema")
 		}
-		schema := map[string]any{}
+		schema, family := map[string]any{}, everything
+		if rapid.IntRange(0, 2).Draw(t, "family") == 0 {
+			family = ofMembers
+		}
 		for range rapid.IntRange(1, 3).Draw(t, "keywords") {
-			keyword := rapid.SampledFrom([]string{
-				"type", "enum", "const", "required", "minimum", "maximum", "exclusiveMinimum", "multipleOf", "minLength", "maxItems",
-				"uniqueItems", "minProperties", "properties", "properties", "additionalProperties", "patternProperties", "propertyNames", "items",
-				"prefixItems", "contains", "anyOf", "allOf", "oneOf", "not", "if", "then", "unevaluatedProperties", "dependentRequired", "dependentSchemas", "$ref",
-			}).Draw(t, "keyword")
+			keyword := rapid.SampledFrom(family).Draw(t, "keyword")
 			if depth > 0 || !slices.Contains(nesting, keyword) {
 				schema[keyword] = operand(t, keyword, depth-1)
 			}
@@ -134,6 +133,15 @@ func schemas(depth int) *rapid.Generator[any] {
 		return schema
 	})
 }
+
+// everything is the keywords of a schema, and ofMembers those that mean
+// something only together.
+var (
+	everything = strings.Fields(`type enum const required minimum maximum exclusiveMinimum multipleOf minLength maxItems
+		uniqueItems minProperties properties additionalProperties patternProperties propertyNames items prefixItems contains
+		anyOf allOf oneOf not if then unevaluatedProperties dependentRequired dependentSchemas $ref`)
+	ofMembers = strings.Fields(`properties properties additionalProperties patternProperties required`)
+)
 
 // nesting are the keywords that hold or name schemas.
 var nesting = strings.Fields(`properties additionalProperties patternProperties propertyNames items prefixItems contains

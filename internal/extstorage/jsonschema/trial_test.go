@@ -173,6 +173,7 @@ func TestProbes(t *testing.T) {
 		refused        bool
 	}{
 		{"indistinct alternatives", indistinct, true},
+		{"indistinct alternatives, all of them right", strings.ReplaceAll(indistinct, `"object"`, `["object","integer"]`), true},
 		{"items and contains", `{"type":["array","null"],"items":{"$ref":"#"},"contains":{"$ref":"#"}}`, true},
 		{"two names for a member", `{"type":"object","properties":{"a":{"$ref":"#"}},"patternProperties":{"^a$":{"$ref":"#"},"a$":{"$ref":"#"}}}`, true},
 		{"doubled, within the caps", doubled(7, `{"oneOf":[%[1]s,%[1]s]}`), false},
