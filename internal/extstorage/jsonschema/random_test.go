@@ -140,7 +140,7 @@ var (
 	everything = strings.Fields(`type enum const required minimum maximum exclusiveMinimum multipleOf minLength maxItems
 		uniqueItems minProperties properties additionalProperties patternProperties propertyNames items prefixItems contains
 		anyOf allOf oneOf not if then unevaluatedProperties dependentRequired dependentSchemas $ref`)
-	ofMembers = strings.Fields(`properties properties additionalProperties patternProperties required`)
+	ofMembers = strings.Fields(`properties additionalProperties patternProperties required`)
 )
 
 // nesting are the keywords that hold or name schemas.
