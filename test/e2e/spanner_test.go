@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +87,11 @@ func TestSpanner(t *testing.T) {
 	s.Verb("sync", "user", "delete", "bob", "--yes")
 	if a := signedIn.Want(t, http.StatusOK, "GET", "/info/collections", ""); a.Body != "{}" {
 		t.Errorf("the deleted user still has %s", a.Body)
+	}
+	s.Signal(syscall.SIGTERM)
+	<-s.Ended
+	if code := s.Cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the server ended with %d", code)
 	}
 }
 
