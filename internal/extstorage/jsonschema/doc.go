@@ -23,8 +23,7 @@
 // Numbers have their exact decimal value throughout.
 package jsonschema
 
-// What a schema document may be. The reference of a limit is in the error that
-// it causes; docs/decisions tells where the numbers come from.
+// What a schema document may be, and why is in docs/decisions.
 const (
 	MaxBytes      = 64 << 10 // of the document
 	MaxDepth      = 32       // of the document and of a value, as JSON
