@@ -99,7 +99,16 @@ func rules() []rule {
 		},
 		rule{
 			who: []string{"internal/extstorage"}, ours: leaves, tests: append([]string{"internal/extstorage/**", "internal/testdb"}, leaves...), notStd: []string{"net/http"},
-			reason: "the root of a room whose storetest and httpapi are still to come; then it is one of rooms",
+			reason: "the root of a room whose httpapi is still to come; then it is one of rooms",
+		},
+		rule{
+			who: []string{"internal/extstorage/storetest"}, ours: append([]string{"internal/extstorage"}, leaves...), libs: []string{"pgregory.net/rapid"},
+			reason: "as the suite of a room, which this will be",
+		},
+		rule{
+			who: []string{"internal/extstorage/sqlite"}, ours: slices.Concat(leaves, []string{"internal/extstorage", "internal/db/migrate"}, engines["sqlite"].ours),
+			libs: engines["sqlite"].libs, notStd: []string{"net/http"}, tests: []string{"internal/extstorage/storetest", "internal/testdb"},
+			reason: "as the backend of a room, which this will be",
 		},
 		rule{
 			who: []string{"internal/extstorage/postgres"}, ours: slices.Concat(leaves, []string{"internal/extstorage", "internal/db/migrate"}, engines["postgres"].ours),

@@ -2,6 +2,7 @@ package extstorage
 
 import (
 	"fmt"
+	"slices"
 
 	"holdfast/internal/fault"
 )
@@ -34,12 +35,10 @@ func (e *QuotaError) FaultCode() fault.Code { return fault.Quota }
 
 // Ledger follows an install through the operations of a write, to hold what it
 // has at the end against its quota. What has not grown by then is never refused,
-// so that who is over a quota can still shrink. The zero value is no ledger.
+// so that who is over a quota can still shrink.
 type Ledger struct {
 	before Counters
 	notes  []note
-	freed  Counters
-	keys   map[Namespace]int64 // freed
 }
 
 // note is what the install, and the operation's namespace, had after it.
@@ -54,50 +53,45 @@ type note struct {
 func NewLedger(before Counters) Ledger { return Ledger{before: before} }
 
 // Note is for each operation in turn: what the install has after it, and how
-// many keys the operation's namespace had before and has after it.
+// many keys the operation's namespace had before and has after it, or twice the
+// same number if it leaves them as many as they were.
 func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
 }
 
-// Freed takes expired records off, as if they had been removed before the write:
-// how many keys of a namespace, their bytes, and 1 if it was left without keys.
-func (l *Ledger) Freed(ns Namespace, keys, bytes, namespaces int64) {
-	if l.keys == nil {
-		l.keys = map[Namespace]int64{}
-	}
-	l.keys[ns] += keys
-	l.freed.Bytes += bytes
-	l.freed.Namespaces += namespaces
-}
-
 // Check is nil, or the *ItemError with the *QuotaError of the operation since
 // which the install is over a quota. Of several quotas the first counts:
-// namespaces, the keys of a namespace in the order in which the write came to
-// them, bytes.
+// namespaces, the keys of a namespace in the order in which the write comes to
+// make them more or fewer, bytes.
 func (l *Ledger) Check(q Quota) error {
-	if err := l.check("namespaces", q.Namespaces, 0, l.before.Namespaces, l.freed.Namespaces, func(n *note) (int64, bool) { return n.Namespaces, true }); err != nil {
+	namespaces := func(n *note) (int64, bool) { return n.Namespaces, true }
+	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces, namespaces); err != nil {
 		return err
 	}
+	var seen []Namespace
 	for i := range l.notes {
 		first := &l.notes[i]
-		keys := func(n *note) (int64, bool) { return n.keys, n.namespace == first.namespace }
-		if err := l.check("keys", q.Keys, i, first.keysBefore, l.keys[first.namespace], keys); err != nil {
+		if first.keys == first.keysBefore || slices.Contains(seen, first.namespace) {
+			continue
+		}
+		seen = append(seen, first.namespace)
+		keys := func(n *note) (int64, bool) { return n.keys, n.namespace == first.namespace && n.keys != n.keysBefore }
+		if err := l.check("keys", q.Keys, first.keysBefore, keys); err != nil {
 			return err
 		}
 	}
-	return l.check("bytes", q.Bytes, 0, l.before.Bytes, l.freed.Bytes, func(n *note) (int64, bool) { return n.Bytes, true })
+	return l.check("bytes", q.Bytes, l.before.Bytes, func(n *note) (int64, bool) { return n.Bytes, true })
 }
 
-// check looks at one counter in the operations from the first on that count says
-// something of.
-func (l *Ledger) check(what string, limit int64, first int, before, freed int64, count func(*note) (int64, bool)) error {
-	before, used, over := before-freed, int64(0), -1
-	for i := first; i < len(l.notes); i++ {
+// check looks at one counter, in the operations that count says something of.
+func (l *Ledger) check(what string, limit, before int64, count func(*note) (int64, bool)) error {
+	used, over := int64(0), -1
+	for i := range l.notes {
 		n, ok := count(&l.notes[i])
 		if !ok {
 			continue
 		}
-		switch used = n - freed; {
+		switch used = n; {
 		case used <= limit || used <= before:
 			over = -1
 		case over < 0:

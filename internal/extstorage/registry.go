@@ -34,7 +34,8 @@ type Registry interface {
 	Register(ctx context.Context, o Owner, ns Namespace, document []byte, by string, now Moment) (Schema, error)
 
 	// SetStatus activates or deprecates a version; ErrNoSchema. What is what it
-	// is to be already stays as it is.
+	// is to be already stays as it is. Nothing becomes a draft again:
+	// fault.Invalid.
 	SetStatus(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, status SchemaStatus, now Moment) (Schema, error)
 
 	// Schemas lists the versions of a namespace, the newest first.

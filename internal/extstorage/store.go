@@ -22,10 +22,11 @@ import (
 type Store interface {
 	// Apply does the operations of one install in their order, all of them or
 	// none. The failure of an operation is an *ItemError, with the error of
-	// Op.Judge or of Ledger.Check. A write that would exceed a quota at its end
-	// removes expired records of the install, as Reclaim does, ReclaimLimit at
-	// most, and is judged again; when that was not enough and there are more,
-	// the error is a *QuotaError with Expired set, and Reclaim helps.
+	// Op.Judge or of Ledger.Check. Before a write that would exceed a quota at
+	// its end, expired records of the install are removed, as Reclaim does,
+	// ReclaimLimit at most, and then it is judged again; when that was not
+	// enough and there are more, the error is a *QuotaError with Expired set,
+	// and Reclaim helps. What is refused has removed nothing.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
 	// Get reads a record; ErrNoRecord when it is absent or expired.

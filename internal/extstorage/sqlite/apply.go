@@ -1,0 +1,306 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"zombiezen.com/go/sqlite"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/outbox"
+)
+
+// step is a write of one install under way: what it found under the lock, and
+// what it has made of that so far.
+type step struct {
+	c     *sqlite.Conn
+	o     ss.Owner
+	now   ss.Moment
+	known bool        // the install has a row
+	has   ss.Counters // now; stored by finish
+	first ss.Seq      // before the step
+	last  ss.Seq
+	keys  map[ss.Namespace]*space // whose counters the step has asked for
+}
+
+// space is the counter of a namespace.
+type space struct{ found, keys int64 }
+
+func begin(c *sqlite.Conn, o ss.Owner, now ss.Moment) (*step, error) {
+	st := &step{c: c, o: o, now: now}
+	seq, known, err := one(c, sqlInstallUsage, func(r *sqlite.Stmt) ss.Seq {
+		st.has = ss.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
+		return ss.Seq(r.ColumnInt64(3))
+	}, o.Tenant, o.Install)
+	st.known, st.first, st.last = known, seq, seq
+	return st, err
+}
+
+// finish stores the counters, when the step has changed anything.
+func (st *step) finish() error {
+	if st.last == st.first {
+		return nil
+	}
+	for ns, sp := range st.keys {
+		var err error
+		switch {
+		case sp.keys == sp.found:
+		case sp.keys == 0:
+			err = exec(st.c, sqlDeleteNamespace, st.o.Tenant, st.o.Install, ns)
+		default:
+			err = exec(st.c, sqlSetNamespace, st.o.Tenant, st.o.Install, ns, sp.keys)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	sql := sqlSetUsage
+	if !st.known {
+		sql = sqlAddUsage
+	}
+	return exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.now)
+}
+
+// count moves the counters. What a namespace has is asked for only when that
+// changes.
+func (st *step) count(ns ss.Namespace, d ss.Delta) (before, after int64, err error) {
+	st.has.Bytes += d.Bytes
+	st.has.Keys += d.Keys
+	if d.Keys == 0 {
+		return 0, 0, nil
+	}
+	sp := st.keys[ns]
+	if sp == nil {
+		n, _, err := one(st.c, sqlNamespaceKeys, scanInt64, st.o.Tenant, st.o.Install, ns)
+		if err != nil {
+			return 0, 0, err
+		}
+		if st.keys == nil {
+			st.keys = map[ss.Namespace]*space{}
+		}
+		sp = &space{n, n}
+		st.keys[ns] = sp
+	}
+	before = sp.keys
+	sp.keys += d.Keys
+	switch {
+	case before == 0 && sp.keys > 0:
+		st.has.Namespaces++
+	case before > 0 && sp.keys == 0:
+		st.has.Namespaces--
+	}
+	return before, sp.keys, nil
+}
+
+// change notes a change in the install's feed.
+func (st *step) change(seq ss.Seq, op ss.ChangeOp, ns ss.Namespace, key ss.Key, revision ss.Revision) error {
+	return exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, int64(st.now))
+}
+
+func scanInt64(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }
+
+// scanHeader reads the columns of a header from one on.
+func scanHeader(r *sqlite.Stmt, i int) ss.Header {
+	return ss.Header{
+		Revision: ss.Revision(r.ColumnInt64(i)), Seq: ss.Seq(r.ColumnInt64(i + 1)),
+		CreatedAt: ss.Moment(r.ColumnInt64(i + 2)), UpdatedAt: ss.Moment(r.ColumnInt64(i + 3)), ExpiresAt: ss.Moment(r.ColumnInt64(i + 4)),
+		ValueBytes: r.ColumnInt64(i + 5), MetadataBytes: r.ColumnInt64(i + 6),
+	}
+}
+
+// Apply implements extstorage.Store.
+func (s *Store) Apply(ctx context.Context, o ss.Owner, w ss.Write) (applied ss.Applied, err error) {
+	if err := o.Check(); err != nil {
+		return ss.Applied{}, err
+	}
+	err = s.db.Write(ctx, "ext.apply", func(c *sqlite.Conn) error {
+		applied, err = s.apply(c, o, &w)
+		return err
+	})
+	if err != nil {
+		return ss.Applied{}, err
+	}
+	return applied, nil
+}
+
+func (s *Store) apply(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Applied, err error) {
+	if w.Once != nil {
+		if applied, err = replay(c, o, w); err != nil || applied.Replayed {
+			return applied, err
+		}
+	}
+	st, effects, err := judge(c, o, w)
+	var over *ss.QuotaError
+	if errors.As(err, &over) {
+		// What has expired makes room first.
+		n, more, failed := reclaim(c, o, w.Now, ss.ReclaimLimit)
+		if failed != nil {
+			return applied, failed
+		}
+		if n > 0 {
+			if st, effects, err = judge(c, o, w); errors.As(err, &over) {
+				over.Expired = more
+			}
+		}
+	}
+	if err != nil {
+		return applied, err
+	}
+	applied.Items = make([]ss.Item, len(w.Ops))
+	for i := range effects {
+		applied.Items[i] = effects[i].Item
+		if err := s.do(st, w, i, &effects[i]); err != nil {
+			return applied, err
+		}
+	}
+	if err := st.finish(); err != nil {
+		return applied, err
+	}
+	applied.Counters = st.has
+	return applied, keep(c, o, w, &applied)
+}
+
+// effect is what an operation will do to a record.
+type effect struct {
+	ss.Effect
+	old *ss.Header // the record before it; nil: there is none
+	seq ss.Seq     // of its change
+}
+
+// judge decides what the operations will do, one after the other, and holds it
+// against the quota. It writes nothing.
+func judge(c *sqlite.Conn, o ss.Owner, w *ss.Write) (st *step, effects []effect, err error) {
+	if st, err = begin(c, o, w.Now); err != nil {
+		return st, nil, err
+	}
+	ledger := ss.NewLedger(st.has)
+	effects = make([]effect, len(w.Ops))
+	for i := range w.Ops {
+		op, e := &w.Ops[i], &effects[i]
+		if e.old, err = st.record(w, effects[:i], op); err != nil {
+			return st, nil, err
+		}
+		var active int64
+		if op.Kind == ss.Put {
+			if active, _, err = one(c, sqlActiveVersion, scanInt64, o.Tenant, o.Install, op.Namespace); err != nil {
+				return st, nil, err
+			}
+		}
+		if e.Effect, err = op.Judge(e.old, w.Now, ss.SchemaVersion(active), st.last+1); err != nil {
+			return st, nil, &ss.ItemError{Index: i, Err: err}
+		}
+		if e.Change != "" {
+			st.last++
+			e.seq = st.last
+		}
+		before, after, err := st.count(op.Namespace, e.Delta)
+		if err != nil {
+			return st, nil, err
+		}
+		ledger.Note(st.has, op.Namespace, before, after)
+	}
+	return st, effects, ledger.Check(w.Quota)
+}
+
+// record is the row of an operation as those before it leave it.
+func (st *step) record(w *ss.Write, before []effect, op *ss.Op) (*ss.Header, error) {
+	for i := len(before) - 1; i >= 0; i-- {
+		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
+			return before[i].Next, nil
+		}
+	}
+	row, found, err := one(st.c, sqlHeader, func(r *sqlite.Stmt) ss.Header { return scanHeader(r, 0) },
+		st.o.Tenant, st.o.Install, op.Namespace, op.Key)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &row, nil
+}
+
+// do writes what comes of an operation: record, change, and event of the audit.
+func (s *Store) do(st *step, w *ss.Write, i int, e *effect) error {
+	op := &w.Ops[i]
+	if e.Change == "" {
+		return nil
+	}
+	if err := st.change(e.seq, e.Change, op.Namespace, op.Key, e.Revision); err != nil {
+		return err
+	}
+	if err := s.tell(st, w, i, e); err != nil {
+		return err
+	}
+	if e.Next == nil {
+		return exec(st.c, sqlDeleteRecord, st.o.Tenant, st.o.Install, op.Namespace, op.Key)
+	}
+	return st.put(op, e.Next, e.old)
+}
+
+// put writes a record over what was there, which is nil when nothing was.
+func (st *step) put(op *ss.Op, h, old *ss.Header) error {
+	args := []any{
+		st.o.Tenant, st.o.Install, op.Namespace, op.Key,
+		h.Revision, h.Seq, int64(h.CreatedAt), int64(h.UpdatedAt), h.ExpiresAt, h.ValueBytes, h.MetadataBytes, op.Value,
+	}
+	switch {
+	case old == nil:
+		return exec(st.c, sqlInsertRecord, append(args, op.Metadata)...)
+	case op.Keep && h.Revision > 1: // a new life has nothing to keep
+		return exec(st.c, sqlUpdateValue, args...)
+	}
+	return exec(st.c, sqlUpdateRecord, append(args, op.Metadata)...)
+}
+
+// tell tells the audit what an operation has done.
+func (s *Store) tell(st *step, w *ss.Write, i int, e *effect) error {
+	var topic string
+	switch e.Change {
+	case ss.ChangePut:
+		topic = ss.AuditPut
+	case ss.ChangeDelete:
+		topic = ss.AuditDelete
+	default: // nothing was done, or what had expired was removed
+		return nil
+	}
+	payload := append([]byte(w.AuditHead(i)), strconv.FormatInt(int64(e.Revision), 10)...)
+	return s.audit.Append(st.c, outbox.Event{
+		Owner: string(st.o.Tenant), Stream: string(st.o.Install), Seq: int64(e.seq),
+		Topic: topic, Key: w.Ops[i].AuditKey(), Payload: append(payload, '}'), At: st.now.Time(),
+	})
+}
+
+// replay is the answer that is kept for the key of the write, if there is one.
+func replay(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Applied, err error) {
+	var request [32]byte
+	answer, found, err := one(c, sqlAnswer, func(r *sqlite.Stmt) string {
+		r.ColumnBytes(0, request[:])
+		return r.ColumnText(1)
+	}, o.Tenant, o.Install, w.Once.Key, int64(w.Now)-ss.AnswersKept.Milliseconds())
+	if err != nil || !found {
+		return applied, err
+	}
+	if request != w.Once.Request {
+		return applied, ss.ErrKeyReused
+	}
+	var numbers []int64
+	if err := json.Unmarshal([]byte(answer), &numbers); err != nil {
+		return applied, fault.Wrap(fault.Internal, "a kept answer is not whole", err)
+	}
+	applied, err = ss.AppliedOf(numbers)
+	applied.Replayed = true
+	return applied, err
+}
+
+// keep keeps the answer for when the request comes again.
+func keep(c *sqlite.Conn, o ss.Owner, w *ss.Write, applied *ss.Applied) error {
+	if w.Once == nil {
+		return nil
+	}
+	answer, err := json.Marshal(applied.Numbers())
+	if err != nil {
+		return fault.Wrap(fault.Internal, "internal error", err)
+	}
+	return exec(c, sqlAddAnswer, o.Tenant, o.Install, w.Once.Key, w.Once.Request[:], string(answer), int64(w.Now))
+}

@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+
+	"zombiezen.com/go/sqlite"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+// Install implements extstorage.Installs.
+func (s *Store) Install(ctx context.Context, o ss.Owner) (in ss.Install, err error) {
+	if err := o.Check(); err != nil {
+		return in, err
+	}
+	var namespaces string
+	err = s.db.Read(ctx, "ext.install", func(c *sqlite.Conn) error {
+		found := false
+		in, found, err = one(c, sqlInstall, func(r *sqlite.Stmt) ss.Install {
+			namespaces = r.ColumnText(5)
+			return ss.Install{
+				Tier: r.ColumnText(0),
+				Overrides: ss.Overrides{
+					Quota: ss.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
+					Until: ss.Moment(r.ColumnInt64(4)),
+				},
+				RevokedAt: ss.Moment(r.ColumnInt64(6)), CreatedAt: ss.Moment(r.ColumnInt64(7)), UpdatedAt: ss.Moment(r.ColumnInt64(8)),
+			}
+		}, o.Tenant, o.Install)
+		if err == nil && !found {
+			err = ss.ErrNoInstall
+		}
+		return err
+	})
+	if err == nil && namespaces != "" {
+		if err := json.Unmarshal([]byte(namespaces), &in.Namespaces); err != nil {
+			return ss.Install{}, fault.Wrap(fault.Internal, "a kept install is not whole", err)
+		}
+	}
+	return in, err
+}
+
+// SetInstall implements extstorage.Installs.
+func (s *Store) SetInstall(ctx context.Context, o ss.Owner, in ss.Install, now ss.Moment) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	var namespaces optional
+	if in.Namespaces != nil {
+		text, err := json.Marshal(in.Namespaces)
+		if err != nil {
+			return fault.Wrap(fault.Internal, "internal error", err)
+		}
+		namespaces = optional(text)
+	}
+	q := in.Overrides.Quota
+	return s.db.Write(ctx, "ext.set_install", func(c *sqlite.Conn) error {
+		return exec(c, sqlSetInstall, o.Tenant, o.Install, in.Tier, q.Bytes, q.Namespaces, q.Keys,
+			in.Overrides.Until, namespaces, in.RevokedAt, int64(now))
+	})
+}

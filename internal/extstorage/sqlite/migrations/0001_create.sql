@@ -1,0 +1,128 @@
+-- The tables of extension storage. Moments are milliseconds since 1970-01-01
+-- UTC; one that is NULL never comes. UUIDs are in lower case. Text is compared
+-- and ordered by its bytes in UTF-8.
+
+-- The value stands last: SQLite walks through a large value to reach the columns
+-- behind it.
+CREATE TABLE ext_storage_records (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	namespace            TEXT    NOT NULL,
+	key                  TEXT    NOT NULL,
+	revision             INTEGER NOT NULL,
+	change_seq           INTEGER NOT NULL, -- of the change that wrote the record: its ETag
+	created_at           INTEGER NOT NULL,
+	updated_at           INTEGER NOT NULL,
+	ttl_expires_at       INTEGER,
+	value_bytes          INTEGER NOT NULL, -- of the canonical text
+	metadata_bytes       INTEGER NOT NULL,
+	metadata             TEXT    NOT NULL, -- canonical JSON
+	value                TEXT    NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, namespace, key),
+	CHECK (revision > 0),
+	CHECK (json_type(metadata) = 'object'),
+	CHECK (length(namespace) <= 64 AND namespace GLOB '[a-z0-9]*' AND namespace NOT GLOB '*[^-a-z0-9]*'),
+	CHECK (length(key) BETWEEN 1 AND 128 AND instr(key, '/') = 0)
+);
+
+-- What has expired of one install, and of all.
+CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at)
+	WHERE ttl_expires_at IS NOT NULL;
+CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
+	WHERE ttl_expires_at IS NOT NULL;
+
+CREATE TABLE ext_storage_schemas (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	namespace            TEXT    NOT NULL,
+	schema_version       INTEGER NOT NULL,
+	status               TEXT    NOT NULL CHECK (status IN ('active', 'deprecated', 'draft')),
+	created_at           INTEGER NOT NULL,
+	updated_at           INTEGER NOT NULL,
+	created_by           TEXT,
+	schema_document      TEXT    NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, namespace, schema_version)
+);
+
+CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenant_id, extension_install_id, namespace)
+	WHERE status = 'active';
+CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
+
+-- What an install has, expired rows that are still there included.
+CREATE TABLE ext_storage_usage (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	bytes_used           INTEGER NOT NULL CHECK (bytes_used >= 0),
+	keys_count           INTEGER NOT NULL CHECK (keys_count >= 0),
+	namespaces_count     INTEGER NOT NULL CHECK (namespaces_count >= 0),
+	updated_at           INTEGER NOT NULL,
+	change_seq           INTEGER NOT NULL, -- of the last change
+	PRIMARY KEY (tenant_id, extension_install_id)
+) WITHOUT ROWID;
+
+-- Namespaces that have a key.
+CREATE TABLE ext_storage_namespaces (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	namespace            TEXT    NOT NULL,
+	keys_count           INTEGER NOT NULL CHECK (keys_count > 0),
+	PRIMARY KEY (tenant_id, extension_install_id, namespace)
+) WITHOUT ROWID;
+
+CREATE TABLE ext_storage_changes (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	seq                  INTEGER NOT NULL,
+	op                   TEXT    NOT NULL,
+	namespace            TEXT    NOT NULL,
+	key                  TEXT    NOT NULL,
+	revision             INTEGER NOT NULL,
+	at                   INTEGER NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, seq)
+) WITHOUT ROWID;
+
+CREATE INDEX ext_storage_changes_sweep_idx ON ext_storage_changes (at);
+
+-- Answers to requests that may come again.
+CREATE TABLE ext_storage_answers (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	once_key             TEXT    NOT NULL,
+	request              BLOB    NOT NULL, -- its hash
+	answer               TEXT    NOT NULL, -- an array of numbers
+	at                   INTEGER NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, once_key)
+) WITHOUT ROWID;
+
+CREATE INDEX ext_storage_answers_sweep_idx ON ext_storage_answers (at);
+
+CREATE TABLE ext_storage_installs (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	tier                 TEXT    NOT NULL,
+	overrides            TEXT    NOT NULL, -- {"bytes", "namespaces", "keys"}; 0 leaves the tier's
+	override_until       INTEGER,
+	namespaces           TEXT, -- what tokens may do at most, as {"settings": "rw"}; NULL: what they say
+	revoked_at           INTEGER,
+	created_at           INTEGER NOT NULL,
+	updated_at           INTEGER NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id)
+) WITHOUT ROWID;
+
+-- Events of the audit, for the relay of package outbox.
+CREATE TABLE ext_storage_outbox (
+	tenant_id TEXT NOT NULL,
+	extension_install_id TEXT NOT NULL,
+	seq INTEGER NOT NULL CHECK (seq > 0),
+	topic TEXT NOT NULL,
+	key TEXT NOT NULL,
+	payload TEXT NOT NULL,
+	created_at INTEGER NOT NULL, -- microseconds since 1970
+	PRIMARY KEY (tenant_id, extension_install_id, seq)
+) WITHOUT ROWID;
+
+CREATE TABLE ext_storage_outbox_relay (
+	one INTEGER PRIMARY KEY CHECK (one = 1),
+	holder TEXT NOT NULL,
+	held_until INTEGER NOT NULL -- microseconds since 1970
+);

@@ -1,0 +1,188 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	ss "holdfast/internal/extstorage"
+)
+
+// scanRecord reads recordColumns, metadata and value.
+func scanRecord(r *sqlite.Stmt) ss.Record {
+	return ss.Record{
+		Namespace: ss.Namespace(r.ColumnText(0)), Key: ss.Key(r.ColumnText(1)), Header: scanHeader(r, 2),
+		Metadata: ss.Value(r.ColumnText(9)), Value: ss.Value(r.ColumnText(10)),
+	}
+}
+
+// Get implements extstorage.Store.
+func (s *Store) Get(ctx context.Context, o ss.Owner, ns ss.Namespace, key ss.Key, now ss.Moment) (rec ss.Record, err error) {
+	if err := o.Check(); err != nil {
+		return rec, err
+	}
+	err = s.db.Read(ctx, "ext.get", func(c *sqlite.Conn) error {
+		found := false
+		rec, found, err = one(c, sqlGet, scanRecord, o.Tenant, o.Install, int64(now), ns, key)
+		if err == nil && !found {
+			err = ss.ErrNoRecord
+		}
+		return err
+	})
+	return rec, err
+}
+
+// List implements extstorage.Store.
+func (s *Store) List(ctx context.Context, o ss.Owner, q ss.Query) (p ss.Page, err error) {
+	if err := o.Check(); err != nil {
+		return p, err
+	}
+	sql, from, to := sqlList, q.Prefix, any(greatest{})
+	if end, ok := ss.Successor(q.Prefix); ok {
+		to = end
+	}
+	switch {
+	case q.Reverse:
+		sql = sqlListReverse
+		if end, ok := to.(string); q.After != "" && (!ok || string(q.After) < end) {
+			to = q.After
+		}
+	case q.After != "":
+		// No key has a control character, so none is between the two.
+		from = max(from, string(q.After)+"\x01")
+	}
+	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
+		p = ss.Page{Records: make([]ss.Record, 0, q.Limit)}
+		err := each(c, sql, func(r *sqlite.Stmt) error {
+			if len(p.Records) == q.Limit {
+				p.More = true
+				return errStopped
+			}
+			p.Records = append(p.Records, scanRecord(r))
+			return nil
+		}, o.Tenant, o.Install, int64(q.Now), q.Namespace, from, to, q.Limit+1, q.Metadata, q.Values)
+		if errors.Is(err, errStopped) {
+			return nil
+		}
+		return err
+	})
+	return p, err
+}
+
+// Export implements extstorage.Store.
+func (s *Store) Export(ctx context.Context, o ss.Owner, after ss.Position, limit int, now ss.Moment) (all []ss.Record, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "ext.export", func(c *sqlite.Conn) error {
+		return each(c, sqlExport, func(r *sqlite.Stmt) error {
+			all = append(all, scanRecord(r))
+			return nil
+		}, o.Tenant, o.Install, int64(now), after.Namespace, after.Key, limit)
+	})
+	return all, err
+}
+
+// Changes implements extstorage.Store.
+func (s *Store) Changes(ctx context.Context, o ss.Owner, since ss.Seq, limit int, _ ss.Moment) (f ss.Feed, err error) {
+	if err := o.Check(); err != nil {
+		return f, err
+	}
+	err = s.db.Read(ctx, "ext.changes", func(c *sqlite.Conn) error {
+		st, err := begin(c, o, 0)
+		if err != nil {
+			return err
+		}
+		f.Last = st.last
+		next := since
+		err = each(c, sqlChanges, func(r *sqlite.Stmt) error {
+			if next++; ss.Seq(r.ColumnInt64(0)) != next {
+				return errStopped // a clock that was turned has made a gap
+			}
+			f.Changes = append(f.Changes, ss.Change{
+				Seq: next, Op: ss.ChangeOp(r.ColumnText(1)), Namespace: ss.Namespace(r.ColumnText(2)), Key: ss.Key(r.ColumnText(3)),
+				Revision: ss.Revision(r.ColumnInt64(4)), At: ss.Moment(r.ColumnInt64(5)),
+			})
+			return nil
+		}, o.Tenant, o.Install, since, limit)
+		switch {
+		case err != nil && !errors.Is(err, errStopped):
+			return err
+		case len(f.Changes) == 0 && since < f.Last && limit > 0:
+			return ss.ErrChangesGone
+		}
+		return nil
+	})
+	if err != nil {
+		return ss.Feed{}, err
+	}
+	return f, nil
+}
+
+// Usage implements extstorage.Store.
+func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Moment) (u ss.Usage, err error) {
+	if err := o.Check(); err != nil {
+		return u, err
+	}
+	err = s.db.Read(ctx, "ext.usage", func(c *sqlite.Conn) error {
+		st, err := begin(c, o, now)
+		if err != nil {
+			return err
+		}
+		u.Counters = st.has
+		return each(c, sqlUsage, func(r *sqlite.Stmt) error {
+			u.Namespaces = append(u.Namespaces, ss.NamespaceUsage{Namespace: ss.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)})
+			return nil
+		}, o.Tenant, o.Install, int64(now))
+	})
+	return u, err
+}
+
+// Audit implements extstorage.Store.
+func (s *Store) Audit(ctx context.Context, o ss.Owner) (a ss.Audit, err error) {
+	if err := o.Check(); err != nil {
+		return a, err
+	}
+	err = s.db.Read(ctx, "ext.audit", func(c *sqlite.Conn) error {
+		st, err := begin(c, o, 0)
+		if err != nil {
+			return err
+		}
+		a.Counters = st.has
+		counters, counted := map[ss.Namespace]int64{}, map[ss.Namespace]int64{}
+		err = each(c, sqlCount, func(r *sqlite.Stmt) error {
+			n := r.ColumnInt64(1)
+			counted[ss.Namespace(r.ColumnText(0))] = n
+			a.Counted.Namespaces++
+			a.Counted.Keys += n
+			a.Counted.Bytes += r.ColumnInt64(2)
+			return nil
+		}, o.Tenant, o.Install)
+		if err != nil {
+			return err
+		}
+		err = each(c, sqlCounters, func(r *sqlite.Stmt) error {
+			counters[ss.Namespace(r.ColumnText(0))] = r.ColumnInt64(1)
+			return nil
+		}, o.Tenant, o.Install)
+		a.Namespaces = differ(counters, counted)
+		return err
+	})
+	return a, err
+}
+
+// differ are the namespaces whose counter is not what was counted, in their
+// order.
+func differ(counters, counted map[ss.Namespace]int64) (wrong []ss.NamespaceAudit) {
+	all := maps.Clone(counters)
+	maps.Copy(all, counted)
+	for _, ns := range slices.Sorted(maps.Keys(all)) {
+		if counters[ns] != counted[ns] {
+			wrong = append(wrong, ss.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
+		}
+	}
+	return wrong
+}

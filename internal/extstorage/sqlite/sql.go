@@ -1,0 +1,100 @@
+package sqlite
+
+// Every statement is of one install, but for the sweep's. Parameters are
+// numbered where a statement uses one twice or another one's order.
+
+const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
+
+// An install and its namespaces.
+const (
+	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq FROM ext_storage_usage` + mine
+	sqlAddUsage     = `INSERT INTO ext_storage_usage
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, updated_at = ?7` + mine
+
+	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
+	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`
+	sqlDeleteNamespace = `DELETE FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
+)
+
+// Records.
+const (
+	headerColumns = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
+
+	sqlHeader = `SELECT ` + headerColumns + ` FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
+	// One of these, by what was found: an upsert costs as much as both.
+	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?5, change_seq = ?6, created_at = ?7, updated_at = ?8, ttl_expires_at = ?9,
+		value_bytes = ?10, metadata_bytes = ?11, value = ?12, metadata = ?13` + mine + `AND namespace = ?3 AND key = ?4`
+	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?5, change_seq = ?6, created_at = ?7, updated_at = ?8, ttl_expires_at = ?9,
+		value_bytes = ?10, metadata_bytes = ?11, value = ?12` + mine + `AND namespace = ?3 AND key = ?4`
+	sqlDeleteRecord = `DELETE FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
+	sqlAddChange    = `INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// Answers.
+const (
+	sqlAnswer    = `SELECT request, answer FROM ext_storage_answers` + mine + `AND once_key = ?3 AND at > ?4`
+	sqlAddAnswer = `INSERT OR REPLACE INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES (?, ?, ?, ?, ?, ?)`
+)
+
+// Reads. The last two parameters say whether values and metadata are wanted;
+// what is not is not read.
+const (
+	live = `AND (ttl_expires_at IS NULL OR ttl_expires_at > ?3) `
+
+	recordColumns = `namespace, key, ` + headerColumns
+	sqlGet        = `SELECT ` + recordColumns + `, metadata, value FROM ext_storage_records` + mine + live + `AND namespace = ?4 AND key = ?5`
+	sqlList       = `SELECT ` + recordColumns + `, CASE WHEN ?8 THEN metadata END, CASE WHEN ?9 THEN value END FROM ext_storage_records` + mine + live +
+		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7`
+	sqlListReverse = `SELECT ` + recordColumns + `, CASE WHEN ?8 THEN metadata END, CASE WHEN ?9 THEN value END FROM ext_storage_records` + mine + live +
+		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key DESC LIMIT ?7`
+	sqlExport = `SELECT ` + recordColumns + `, metadata, value FROM ext_storage_records` + mine + live +
+		`AND (namespace, key) > (?4, ?5) ORDER BY namespace, key LIMIT ?6`
+	sqlUsage = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine + live +
+		`GROUP BY namespace ORDER BY namespace`
+	sqlCount = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
+		`GROUP BY namespace ORDER BY namespace`
+	sqlCounters = `SELECT namespace, keys_count FROM ext_storage_namespaces` + mine + `ORDER BY namespace`
+	sqlChanges  = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4`
+)
+
+// What is over.
+const (
+	sqlExpired = `SELECT namespace, key, ` + headerColumns + ` FROM ext_storage_records` + mine +
+		`AND ttl_expires_at <= ?3 ORDER BY ttl_expires_at, namespace, key LIMIT ?4`
+	sqlExpiredOwners = `SELECT tenant_id, extension_install_id, count(*) FROM (
+			SELECT tenant_id, extension_install_id FROM ext_storage_records WHERE ttl_expires_at <= ?1 ORDER BY ttl_expires_at LIMIT ?2
+		) GROUP BY tenant_id, extension_install_id`
+	sqlSweepChanges = `DELETE FROM ext_storage_changes WHERE (tenant_id, extension_install_id, seq) IN (
+		SELECT tenant_id, extension_install_id, seq FROM ext_storage_changes WHERE at <= ?1
+		ORDER BY at, tenant_id, extension_install_id, seq LIMIT ?2)`
+	sqlSweepAnswers = `DELETE FROM ext_storage_answers WHERE (tenant_id, extension_install_id, once_key) IN (
+		SELECT tenant_id, extension_install_id, once_key FROM ext_storage_answers WHERE at <= ?1 ORDER BY at LIMIT ?2)`
+)
+
+// Schemas.
+const (
+	schemaColumns    = `schema_version, status, created_at, updated_at, created_by, schema_document`
+	sqlActiveVersion = `SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'`
+	sqlActive        = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'`
+	sqlSchema        = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version = ?4`
+	sqlSchemas       = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 ORDER BY schema_version DESC`
+	sqlLastVersion   = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
+	sqlAddSchema     = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDeprecateActive = `UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = ?4` + mine + `AND namespace = ?3 AND status = 'active'`
+	sqlSetStatus       = `UPDATE ext_storage_schemas SET status = ?5, updated_at = ?6` + mine + `AND namespace = ?3 AND schema_version = ?4`
+)
+
+// Registered installs.
+const (
+	sqlInstall = `SELECT tier, overrides ->> 'bytes', overrides ->> 'namespaces', overrides ->> 'keys',
+		override_until, namespaces, revoked_at, created_at, updated_at FROM ext_storage_installs` + mine
+	sqlSetInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, revoked_at, created_at, updated_at)
+		VALUES (?1, ?2, ?3, json_object('bytes', ?4, 'namespaces', ?5, 'keys', ?6), ?7, ?8, ?9, ?10, ?10)
+		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,
+			namespaces = excluded.namespaces, revoked_at = excluded.revoked_at, updated_at = excluded.updated_at`
+)

@@ -1,0 +1,73 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	zombiezen "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/sqlite"
+	"holdfast/internal/extstorage/storetest"
+	"holdfast/internal/testdb"
+)
+
+func open(t testing.TB, fault func(string) error) (*sqlite.Store, *sqlitedb.DB) {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db"), Fault: fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	set, err := sqlite.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return sqlite.New(db), db
+}
+
+func harness(t testing.TB, fault func(string) error) storetest.Harness {
+	t.Helper()
+	s, db := open(t, fault)
+	return storetest.Harness{
+		Store: s, Registry: s, Installs: s,
+		Events: func(t testing.TB, o extstorage.Owner) []storetest.Event { return events(t, db, o) },
+		Faulty: harness,
+	}
+}
+
+// events reads what an install has in the outbox.
+func events(t testing.TB, db *sqlitedb.DB, o extstorage.Owner) (all []storetest.Event) {
+	t.Helper()
+	err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) error {
+		return sqlitex.Execute(c, `SELECT seq, topic, key, payload, created_at FROM ext_storage_outbox
+			WHERE tenant_id = ? AND extension_install_id = ? ORDER BY seq`, &sqlitex.ExecOptions{
+			Args: []any{string(o.Tenant), string(o.Install)},
+			ResultFunc: func(r *zombiezen.Stmt) error {
+				all = append(all, storetest.Event{
+					Seq: r.ColumnInt64(0), Topic: r.ColumnText(1), Key: r.ColumnText(2), Payload: r.ColumnText(3),
+					At: extstorage.Moment(r.ColumnInt64(4) / 1000),
+				})
+				return nil
+			},
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, nil) })
+}

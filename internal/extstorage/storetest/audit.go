@@ -1,0 +1,102 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+)
+
+func auditChecks() []check {
+	return []check{
+		{"PutsAndDeletes", auditEvents},
+		{"OddNames", auditOddNames},
+	}
+}
+
+func (u *user) events() []Event {
+	u.t.Helper()
+	t, ok := u.t.(testing.TB)
+	if !ok {
+		u.t.Fatalf("events are for tests that are not random")
+	}
+	return u.h.Events(t, u.owner)
+}
+
+// audited is the payload of an event.
+type audited struct {
+	Operation     string `json:"operation"`
+	Namespace     string `json:"namespace"`
+	Key           string `json:"key"`
+	SchemaVersion int    `json:"schemaVersion"`
+	Caller        string `json:"caller"`
+	CallerID      string `json:"callerId"`
+	Revision      int64  `json:"revision"`
+}
+
+func (u *user) wantEvents(since int, want ...Event) {
+	u.t.Helper()
+	got := u.events()[since:]
+	for i := range got {
+		var p audited
+		must(u.t, "payload", json.Unmarshal([]byte(got[i].Payload), &p))
+		text, err := json.Marshal(p) // an engine may have its own spaces
+		must(u.t, "payload", err)
+		got[i].Payload = string(text)
+	}
+	equal(u.t, "events", got, want)
+}
+
+// auditEvents: a put and a delete that found something are told under their
+// change's number; what changes nothing, and what expires, is not.
+func auditEvents(t *testing.T, u *user) {
+	u.activate("log", u.register("log", `{}`).Version)
+	validated := put("log", "b", `1`)
+	validated.Schema = 1
+	u.apply(put("s", "a", `1`), validated)
+	u.now += second
+	w := u.write(put("s", "a", `2`), look("s", "a"), del("log", "b"), del("s", "none"), mortal("s", "c", `1`, u.now+1))
+	w.Caller = ss.Caller{Kind: "admin"}
+	_, err := u.h.Store.Apply(t.Context(), u.owner, w)
+	must(t, "Apply", err)
+	at := u.now
+	u.now++
+	u.apply(del("s", "c"))
+	u.apply(mortal("s", "d", `1`, u.now+1))
+	u.now++
+	u.reclaim(10)
+	u.wantEvents(0,
+		Event{1, ss.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, noon},
+		Event{2, ss.AuditPut, "log/b", `{"operation":"put","namespace":"log","key":"b","schemaVersion":1,"caller":"token","callerId":"7","revision":1}`, noon},
+		Event{3, ss.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"admin","callerId":"","revision":2}`, at},
+		Event{4, ss.AuditDelete, "log/b", `{"operation":"delete","namespace":"log","key":"b","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
+		Event{5, ss.AuditPut, "s/c", `{"operation":"put","namespace":"s","key":"c","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
+		Event{7, ss.AuditPut, "s/d", `{"operation":"put","namespace":"s","key":"d","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, at + 1},
+	)
+}
+
+// auditOddNames: keys and callers stand in JSON as what they are.
+func auditOddNames(t *testing.T, u *user) {
+	for _, key := range oddKeys {
+		w := u.write(put("s", key, `1`))
+		w.Caller = ss.Caller{Kind: "runner", ID: key + `"\` + "\n"}
+		_, err := u.h.Store.Apply(t.Context(), u.owner, w)
+		must(t, "Apply", err)
+	}
+	events := u.events()
+	equal(t, "events", len(events), len(oddKeys))
+	for i, e := range events {
+		var p audited
+		must(t, "payload", json.Unmarshal([]byte(e.Payload), &p))
+		equal(t, "payload", p, audited{Operation: "put", Namespace: "s", Key: oddKeys[i], Caller: "runner", CallerID: oddKeys[i] + `"\` + "\n", Revision: 1})
+		equal(t, "key", e.Key, "s/"+oddKeys[i])
+	}
+}
+
+// versionOf is the schema's version that an event tells of.
+func versionOf(t *testing.T, e Event) int {
+	t.Helper()
+	var p audited
+	must(t, "payload", json.Unmarshal([]byte(e.Payload), &p))
+	return p.SchemaVersion
+}

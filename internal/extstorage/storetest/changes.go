@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+)
+
+func changeChecks() []check {
+	return []check{
+		{"Numbers", changeNumbers},
+		{"Pages", changePages},
+		{"Behind", changesBehind},
+		{"WhileWritten", changesWhileWritten},
+		{"NothingForNothing", nothingForNothing},
+	}
+}
+
+func (u *user) feed(since ss.Seq, limit int) ss.Feed {
+	u.t.Helper()
+	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, limit, u.now)
+	must(u.t, "Changes", err)
+	return f
+}
+
+// changeNumbers: put, delete and expire, with the revision that each was of.
+func changeNumbers(t *testing.T, u *user) {
+	at := u.now
+	u.apply(put("s", "a", `1`))
+	u.apply(put("s", "a", `2`))
+	u.apply(mortal("t", "é", `1`, at+minute))
+	u.now += second
+	u.apply(del("s", "a"))
+	u.now += hour
+	u.reclaim(10)
+	u.apply(mortal("s", "b", `1`, u.now+1))
+	u.now++
+	u.apply(del("s", "b"))
+	want := []ss.Change{
+		{Seq: 1, Op: ss.ChangePut, Namespace: "s", Key: "a", Revision: 1, At: at},
+		{Seq: 2, Op: ss.ChangePut, Namespace: "s", Key: "a", Revision: 2, At: at},
+		{Seq: 3, Op: ss.ChangePut, Namespace: "t", Key: "é", Revision: 1, At: at},
+		{Seq: 4, Op: ss.ChangeDelete, Namespace: "s", Key: "a", Revision: 2, At: at + second},
+		{Seq: 5, Op: ss.ChangeExpire, Namespace: "t", Key: "é", Revision: 1, At: at + second + hour},
+		{Seq: 6, Op: ss.ChangePut, Namespace: "s", Key: "b", Revision: 1, At: at + second + hour},
+		{Seq: 7, Op: ss.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: at + second + hour + 1},
+	}
+	equal(t, "feed", u.feed(0, 100), ss.Feed{Changes: want, Last: 7})
+	for since := range ss.Seq(7) {
+		equal(t, fmt.Sprint("since ", since), u.feed(since, 100), ss.Feed{Changes: want[since:], Last: 7})
+	}
+}
+
+func changePages(t *testing.T, u *user) {
+	u.fill("s", numbered(30)...)
+	var got []ss.Change
+	for len(got) < 30 {
+		f := u.feed(ss.Seq(len(got)), 7)
+		equal(t, "page", len(f.Changes), min(7, 30-len(got)))
+		equal(t, "last", f.Last, ss.Seq(30))
+		got = append(got, f.Changes...)
+	}
+	equal(t, "pages", got, u.changes(0))
+}
+
+// changesBehind: a question from the end on, or from behind it, has no answer
+// yet, and neither has one of an install that has nothing.
+func changesBehind(t *testing.T, u *user) {
+	equal(t, "a new install", u.feed(0, 10), ss.Feed{})
+	equal(t, "a new install, from behind", u.feed(5, 10), ss.Feed{})
+	u.apply(put("s", "a", `1`))
+	equal(t, "from the end", u.feed(1, 10), ss.Feed{Last: 1})
+	equal(t, "from behind it", u.feed(99, 10), ss.Feed{Last: 1})
+}
+
+// changesWhileWritten: a reader who goes on from what it has seen sees every
+// number in its order, though many write at once.
+func changesWhileWritten(t *testing.T, u *user) {
+	const each = 10
+	stop := make(chan struct{})
+	read := make(chan error)
+	for range 3 {
+		go func() {
+			var seen ss.Seq
+			for stopped := false; ; {
+				f, err := u.h.Store.Changes(t.Context(), u.owner, seen, 5, u.now)
+				for _, c := range f.Changes {
+					if seen++; c.Seq != seen {
+						err = fmt.Errorf("change %d at the place of %d", c.Seq, seen)
+					}
+				}
+				if err == nil && f.Last < seen {
+					err = fmt.Errorf("the last is %d and %d was seen", f.Last, seen)
+				}
+				if err == nil && stopped && len(f.Changes) == 0 {
+					if seen != parallel*each*2 {
+						err = fmt.Errorf("%d changes in the end", seen)
+					}
+					read <- err
+					return
+				}
+				if err != nil {
+					read <- err
+					return
+				}
+				select {
+				case <-stop:
+					stopped = true
+				default:
+				}
+			}
+		}()
+	}
+	errs := together(parallel, func(i int) error {
+		for j := range each {
+			if _, err := u.try(put("s", fmt.Sprint(i), `1`), put("s", fmt.Sprint(j), `2`)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	close(stop)
+	must(t, "writers", errors.Join(errs...))
+	for range 3 {
+		must(t, "readers", <-read)
+	}
+}
+
+// nothingForNothing: what changes nothing takes no number.
+func nothingForNothing(t *testing.T, u *user) {
+	u.apply(put("s", "a", `1`))
+	u.apply(del("s", "b"), look("s", "a"))
+	u.reclaim(10)
+	_, err := u.try(guarded(put("s", "a", `1`), ifRevision(7)))
+	wantError(t, "a guard", err, item(0, &ss.MismatchError{Current: 1}))
+	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ss.Seq(2))
+}

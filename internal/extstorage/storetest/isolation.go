@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+func isolationChecks() []check {
+	return []check{
+		{"Strangers", func(t *testing.T, u *user) { apart(t, u, u.other()) }},
+		{"SameTenant", func(t *testing.T, u *user) {
+			v := u.other()
+			v.owner.Tenant = u.owner.Tenant
+			apart(t, u, v)
+		}},
+		{"SameInstallOfAnotherTenant", func(t *testing.T, u *user) {
+			v := u.other()
+			v.owner.Install = u.owner.Install
+			apart(t, u, v)
+		}},
+		{"TheOtherWayRound", func(t *testing.T, u *user) {
+			v := u.other()
+			v.owner = ss.Owner{Tenant: ss.TenantID(u.owner.Install), Install: ss.InstallID(u.owner.Tenant)}
+			apart(t, u, v)
+		}},
+		{"Nobody", nobody},
+		{"CallerThatHasGone", callerGone},
+	}
+}
+
+// apart: nothing that one does reaches the other.
+func apart(t *testing.T, a, b *user) {
+	a.apply(put("s", "a", `"secret"`), put("s", "b", `"secret"`), mortal("t", "c", `"secret"`, a.now+minute))
+	a.activate("u", a.register("u", `{}`).Version)
+	a.register("u", `true`)
+	before, events, schemas := a.state(), a.events(), a.schemas("u")
+
+	b.wantState("a stranger's writes", state{})
+	b.wantGone("s", "a")
+	equal(t, "changes", b.changes(0), []ss.Change(nil))
+	equal(t, "events", len(b.events()), 0)
+	equal(t, "schemas", b.schemas("u"), []ss.Schema(nil))
+	equal(t, "active", b.active("u"), ss.Schema{})
+	equal(t, "deleted", b.do(del("s", "a")).Existed, false)
+	for _, g := range []ss.Guard{ifRevision(1), ifMatch(1), ifAny} {
+		_, err := b.try(guarded(put("s", "a", `1`), g))
+		wantFaultIn(t, "a guard of another's record", err, fault.Conflict, fault.Precondition)
+	}
+	b.now += hour
+	equal(t, "reclaimed", b.reclaim(100), 0)
+	b.apply(put("u", "a", `1`)) // no schema of another's counts
+	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ss.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
+	b.apply(put("s", "a", `"mine"`), put("t", "c", `"mine"`), del("s", "b"))
+	b.activate("u", b.register("u", `{}`).Version)
+	b.apply(del("u", "a"), del("s", "a"), del("t", "c"))
+	equal(t, "counters", b.audited(), ss.Counters{})
+
+	a.wantState("a stranger's life", before)
+	equal(t, "events", a.events(), events)
+	equal(t, "schemas", a.schemas("u"), schemas)
+}
+
+func wantFaultIn(t tb, what string, err error, codes ...fault.Code) {
+	t.Helper()
+	for _, code := range codes {
+		if fault.Is(err, code) {
+			return
+		}
+	}
+	t.Errorf("%s: %v, want one of %v", what, err, codes)
+}
+
+// method is a step of a store as a caller of it.
+type method struct {
+	name   string
+	writes bool
+	call   func(ctx context.Context, u *user) error
+}
+
+// methods are all that take an owner. Each can succeed again and again on a user
+// that has the record s/a and the schema 1 of s, which is deprecated.
+func methods() []method {
+	return []method{
+		{"Apply", true, func(ctx context.Context, u *user) error {
+			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), mortal("n", "c", `1`, u.now+1))
+			w.Once = &ss.Once{Key: fmt.Sprint(u.now)}
+			_, err := u.h.Store.Apply(ctx, u.owner, w)
+			return err
+		}},
+		{"Apply over what has expired", true, func(ctx context.Context, u *user) error {
+			w := u.write(put("s", "over", `1`))
+			w.Quota.Keys = 3
+			_, err := u.h.Store.Apply(ctx, u.owner, w)
+			return err
+		}},
+		{"Reclaim", true, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.Reclaim(ctx, u.owner, u.now, 100)
+			return err
+		}},
+		{"Register", true, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.Register(ctx, u.owner, "s", []byte(`{}`), "", u.now)
+			return err
+		}},
+		{"SetStatus", true, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.SetStatus(ctx, u.owner, "s", 1, ss.Active, u.now)
+			return err
+		}},
+		{"SetInstall", true, func(ctx context.Context, u *user) error {
+			return u.h.Installs.SetInstall(ctx, u.owner, ss.Install{Tier: "gold"}, u.now)
+		}},
+		{"Get", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.Get(ctx, u.owner, "s", "a", u.now)
+			return err
+		}},
+		{"List", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.List(ctx, u.owner, ss.Query{Namespace: "s", Limit: 10, Now: u.now})
+			return err
+		}},
+		{"Export", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.Export(ctx, u.owner, ss.Position{}, 10, u.now)
+			return err
+		}},
+		{"Changes", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.Changes(ctx, u.owner, 0, 10, u.now)
+			return err
+		}},
+		{"Usage", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.Usage(ctx, u.owner, u.now)
+			return err
+		}},
+		{"Audit", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Store.Audit(ctx, u.owner)
+			return err
+		}},
+		{"Schemas", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.Schemas(ctx, u.owner, "s")
+			return err
+		}},
+		{"Active", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.Active(ctx, u.owner, "s")
+			return err
+		}},
+		{"Install", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Installs.Install(ctx, u.owner)
+			return err
+		}},
+	}
+}
+
+// nobody: an owner that is not whole is refused by every method.
+func nobody(t *testing.T, u *user) {
+	for _, m := range methods() {
+		for _, o := range []ss.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
+			v := u.other()
+			v.owner = o
+			wantFault(t, m.name, m.call(t.Context(), v), fault.Denied)
+		}
+	}
+}
+
+// callerGone: who has gone gets an error that says to come again, and a write
+// whose caller had gone before has not happened.
+func callerGone(t *testing.T, u *user) {
+	prepareSteps(u)
+	before := u.state()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, m := range methods() {
+		if !m.writes {
+			continue
+		}
+		wantFault(t, m.name, m.call(ctx, u), fault.Unavailable)
+	}
+	u.wantState("writes of callers that had gone", before)
+}
+
+// prepareSteps makes what methods need, with the clock where it has expired in
+// part.
+func prepareSteps(u *user) {
+	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), mortal("s", "c", `1`, u.now+second), mortal("x", "d", `1`, u.now+second))
+	u.register("s", `{}`)
+	u.setStatus("s", 1, ss.Deprecated)
+	must(u.t, "SetInstall", u.h.Installs.SetInstall(u.t.Context(), u.owner, ss.Install{Tier: "tin"}, u.now))
+	u.now += minute
+}

@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	ss "holdfast/internal/extstorage"
+)
+
+func modelChecks() []check {
+	return []check{{"RandomSteps", randomSteps}}
+}
+
+// machine takes random steps on a store and on the model, while time jumps both
+// ways, and compares every answer, and after every step everything that can be
+// seen.
+type machine struct {
+	*user
+	model *model
+}
+
+func randomSteps(t *testing.T, u *user) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{user: u.other(), model: newModel()}
+		m.t, m.now = rt, dawn
+		m.clean()
+		m.quota = ss.Quota{
+			Bytes:      rapid.SampledFrom([]int64{20, 60, 1000}).Draw(rt, "bytes"),
+			Namespaces: rapid.Int64Range(1, 3).Draw(rt, "namespaces"),
+			Keys:       rapid.Int64Range(1, 5).Draw(rt, "keys"),
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"Apply":       m.stepApply,
+			"Apply more":  m.stepApply, // twice as likely
+			"Get":         m.stepGet,
+			"List":        m.stepList,
+			"Export":      m.stepExport,
+			"Changes":     m.stepChanges,
+			"Reclaim":     m.stepReclaim,
+			"Sweep":       m.stepSweep,
+			"a schema":    m.stepSchema,
+			"a new quota": m.stepQuota,
+			"time":        m.stepTime,
+			"":            m.compare,
+		})
+	})
+}
+
+func drawNamespace(rt *rapid.T) ss.Namespace {
+	return rapid.SampledFrom([]ss.Namespace{"a", "a-", "b"}).Draw(rt, "namespace")
+}
+
+var drawnKeys = []string{"a", "aa", "B", "é", "\U0010ffff", "%"}
+
+func drawKey(rt *rapid.T) ss.Key {
+	return ss.Key(rapid.SampledFrom(drawnKeys).Draw(rt, "key"))
+}
+
+// drawGuard is mostly none, and otherwise one near what is there.
+func (m *machine) drawGuard(rt *rapid.T, at ss.Position) (g ss.Guard) {
+	r := m.model.rows[at]
+	revision := r.Revision + rapid.SampledFrom([]ss.Revision{0, 0, 1, -r.Revision}).Draw(rt, "revision")
+	seqs := []ss.Seq{r.Seq, m.model.last}[:rapid.IntRange(0, 2).Draw(rt, "tags")]
+	switch rapid.IntRange(0, 12).Draw(rt, "guard") {
+	case 0, 1:
+		return ifRevision(revision)
+	case 2:
+		return ifMatch(seqs...)
+	case 3:
+		return ifNoneMatch(seqs...)
+	case 4:
+		return ifAny
+	case 5:
+		return ifNone
+	case 6:
+		g = ifMatch(seqs...)
+		g.Revision = ss.Some(revision)
+	}
+	return g
+}
+
+func (m *machine) drawOp(rt *rapid.T) ss.Op {
+	op := ss.Op{
+		Kind:      rapid.SampledFrom([]ss.OpKind{ss.Put, ss.Put, ss.Put, ss.Delete, ss.Check}).Draw(rt, "kind"),
+		Namespace: drawNamespace(rt), Key: drawKey(rt),
+	}
+	op.Guard = m.drawGuard(rt, ss.Position{Namespace: op.Namespace, Key: op.Key})
+	if op.Kind != ss.Put {
+		return op
+	}
+	op.Value = ss.Value(rapid.SampledFrom([]string{`1`, `"é"`, `{"a":[1.5,2]}`, `[]`, `9007199254740993`}).Draw(rt, "value"))
+	op.Metadata = ss.Value(rapid.SampledFrom([]string{`{}`, `{"m":1}`}).Draw(rt, "metadata"))
+	op.Keep = rapid.Bool().Draw(rt, "keep")
+	if ttl := rapid.SampledFrom([]ss.Moment{0, 1, second, hour, 20 * day}).Draw(rt, "ttl"); ttl > 0 {
+		op.ExpiresAt = m.now + ttl
+	}
+	if op.Schema = m.model.active[op.Namespace]; rapid.IntRange(0, 20).Draw(rt, "an old schema") == 0 {
+		op.Schema++
+	}
+	return op
+}
+
+func (m *machine) stepApply(rt *rapid.T) {
+	w := m.write()
+	for range rapid.IntRange(0, 6).Draw(rt, "operations") {
+		w.Ops = append(w.Ops, m.drawOp(rt))
+	}
+	if rapid.IntRange(0, 3).Draw(rt, "once") == 0 {
+		w.Once = &ss.Once{Key: rapid.SampledFrom([]string{"k", "K"}).Draw(rt, "once key")}
+		w.Once.Request[31] = rapid.SampledFrom([]byte{0, 0, 1}).Draw(rt, "request")
+	}
+	got, err := m.h.Store.Apply(rt.Context(), m.owner, w)
+	want, wantErr := m.model.Apply(w)
+	wantError(rt, "answer", err, wantErr)
+	if err == nil && wantErr == nil {
+		equal(rt, "items", got.Items, want.Items)
+		equal(rt, "counters", got.Counters, want.Counters)
+		equal(rt, "replayed", got.Replayed, want.Replayed)
+	}
+}
+
+func (m *machine) stepGet(rt *rapid.T) {
+	ns, key := drawNamespace(rt), drawKey(rt)
+	got, err := m.h.Store.Get(rt.Context(), m.owner, ns, key, m.now)
+	want, wantErr := m.model.Get(ns, key, m.now)
+	wantError(rt, "answer", err, wantErr)
+	if err == nil && wantErr == nil {
+		equal(rt, "record", got, want)
+	}
+}
+
+func (m *machine) stepList(rt *rapid.T) {
+	q := ss.Query{
+		Namespace: drawNamespace(rt), Now: m.now,
+		Prefix:  rapid.SampledFrom([]string{"", "a", "B", "é", "\U0010ffff", "z"}).Draw(rt, "prefix"),
+		After:   ss.Key(rapid.SampledFrom(append([]string{"", "0", "b"}, drawnKeys...)).Draw(rt, "after")),
+		Reverse: rapid.Bool().Draw(rt, "reverse"),
+		Limit:   rapid.IntRange(1, 4).Draw(rt, "limit"),
+		Values:  rapid.Bool().Draw(rt, "values"), Metadata: rapid.Bool().Draw(rt, "with metadata"),
+	}
+	got, want := m.list(q), m.model.List(q)
+	equal(rt, "records", got.Records, want.Records)
+	equal(rt, "more", got.More, want.More)
+}
+
+func (m *machine) stepExport(rt *rapid.T) {
+	after := ss.Position{Namespace: drawNamespace(rt), Key: drawKey(rt)}
+	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
+	got, err := m.h.Store.Export(rt.Context(), m.owner, after, limit, m.now)
+	must(rt, "Export", err)
+	equal(rt, "records", got, m.model.Export(after, limit, m.now))
+}
+
+func (m *machine) stepChanges(rt *rapid.T) {
+	since := ss.Seq(rapid.Int64Range(0, int64(m.model.last)+1).Draw(rt, "since"))
+	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
+	got, err := m.h.Store.Changes(rt.Context(), m.owner, since, limit, m.now)
+	want, wantErr := m.model.Changes(since, limit)
+	wantError(rt, "answer", err, wantErr)
+	equal(rt, "changes", got.Changes, want.Changes)
+	equal(rt, "last", got.Last, want.Last)
+}
+
+func (m *machine) stepReclaim(rt *rapid.T) {
+	limit := rapid.IntRange(1, 4).Draw(rt, "limit")
+	equal(rt, "reclaimed", m.reclaim(limit), m.model.Reclaim(m.now, limit))
+}
+
+// stepSweep: nothing else is on the database that is due.
+func (m *machine) stepSweep(rt *rapid.T) {
+	for {
+		limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
+		n := m.sweep(limit)
+		equal(rt, "swept", n, m.model.Sweep(m.now, limit))
+		if n == 0 || n != limit {
+			return
+		}
+	}
+}
+
+func (m *machine) stepSchema(rt *rapid.T) {
+	ns := drawNamespace(rt)
+	if rapid.Bool().Draw(rt, "none") && m.model.active[ns] > 0 {
+		m.setStatus(ns, m.model.active[ns], ss.Deprecated)
+		m.model.active[ns] = 0
+		return
+	}
+	m.model.active[ns] = m.activate(ns, m.register(ns, `{}`).Version).Version
+}
+
+func (m *machine) stepQuota(rt *rapid.T) {
+	m.quota.Keys = rapid.Int64Range(0, 5).Draw(rt, "keys")
+	m.quota.Bytes = rapid.Int64Range(0, 80).Draw(rt, "bytes")
+}
+
+func (m *machine) stepTime(rt *rapid.T) {
+	by := rapid.SampledFrom([]ss.Moment{1, second - 1, second, minute, hour, day, 7 * day, 20 * day, -1, -second, -hour, -day}).Draw(rt, "by")
+	m.now = min(max(m.now+by, dawn-100*day), dawn+500*day)
+}
+
+// compare holds everything that can be seen against the model.
+func (m *machine) compare(rt *rapid.T) {
+	m.t = rt
+	what := fmt.Sprintf("at %d: ", m.now)
+	s := m.state()
+	equal(rt, what+"records", s.records, m.model.live(m.now))
+	equal(rt, what+"counters", s.counters, m.model.counters())
+	equal(rt, what+"the last change", s.last, m.model.last)
+	equal(rt, what+"usage", m.usage().Namespaces, m.model.Usage(m.now).Namespaces)
+	f, err := m.h.Store.Changes(rt.Context(), m.owner, 0, 1000, m.now)
+	want, wantErr := m.model.Changes(0, 1000)
+	wantError(rt, what+"feed", err, wantErr)
+	if !errors.Is(err, ss.ErrChangesGone) {
+		equal(rt, what+"feed", f, want)
+	}
+}

@@ -1,0 +1,293 @@
+package storetest
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	ss "holdfast/internal/extstorage"
+)
+
+// model is the contract of a Store for one install, as plain maps that use the
+// rules of the room: slow, simple, and not safe for concurrent use. A step that
+// is refused leaves it as it was.
+type model struct {
+	rows    map[ss.Position]ss.Record // those that have expired too, until they are removed
+	last    ss.Seq
+	feed    []ss.Change // what is kept
+	answers map[string]modelAnswer
+	active  map[ss.Namespace]ss.SchemaVersion
+	events  []Event
+}
+
+type modelAnswer struct {
+	request [32]byte
+	applied ss.Applied
+	at      ss.Moment
+}
+
+func newModel() *model {
+	return &model{rows: map[ss.Position]ss.Record{}, answers: map[string]modelAnswer{}, active: map[ss.Namespace]ss.SchemaVersion{}}
+}
+
+func inOrder(a, b ss.Record) int {
+	return cmp.Or(strings.Compare(string(a.Namespace), string(b.Namespace)), strings.Compare(string(a.Key), string(b.Key)))
+}
+
+// live are the records that a client sees, in order.
+func (m *model) live(now ss.Moment) (all []ss.Record) {
+	for _, r := range m.rows {
+		if r.Live(now) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, inOrder)
+	return all
+}
+
+// due are the records that have expired, the first to expire first.
+func (m *model) due(now ss.Moment) (all []ss.Record) {
+	for _, r := range m.rows {
+		if !r.Live(now) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b ss.Record) int { return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), inOrder(a, b)) })
+	return all
+}
+
+func (m *model) keys(ns ss.Namespace) (n int64) {
+	for at := range m.rows {
+		if at.Namespace == ns {
+			n++
+		}
+	}
+	return n
+}
+
+// counters counts everything anew.
+func (m *model) counters() (c ss.Counters) {
+	spaces := map[ss.Namespace]bool{}
+	for _, r := range m.rows {
+		c.Keys++
+		c.Bytes += int64(len(r.Value) + len(r.Metadata))
+		spaces[r.Namespace] = true
+	}
+	c.Namespaces = int64(len(spaces))
+	return c
+}
+
+func (m *model) change(op ss.ChangeOp, ns ss.Namespace, key ss.Key, r ss.Revision, now ss.Moment) {
+	m.last++
+	m.feed = append(m.feed, ss.Change{Seq: m.last, Op: op, Namespace: ns, Key: key, Revision: r, At: now})
+}
+
+// Apply is Store.Apply.
+func (m *model) Apply(w ss.Write) (ss.Applied, error) {
+	if w.Once != nil {
+		if a, ok := m.answers[w.Once.Key]; ok && w.Now < a.at+answersKept {
+			if a.request != w.Once.Request {
+				return ss.Applied{}, ss.ErrKeyReused
+			}
+			a.applied.Replayed = true
+			return a.applied, nil
+		}
+	}
+	a, err := m.try(w)
+	var over *ss.QuotaError
+	if errors.As(err, &over) {
+		due := m.due(w.Now)
+		room := m.clone()
+		room.Reclaim(w.Now, ss.ReclaimLimit)
+		if a, err = room.try(w); errors.As(err, &over) {
+			over.Expired = len(due) > ss.ReclaimLimit
+		}
+		if err == nil {
+			*m = *room
+		}
+	}
+	if err != nil {
+		return ss.Applied{}, err
+	}
+	if w.Once != nil {
+		m.answers[w.Once.Key] = modelAnswer{w.Once.Request, a, w.Now}
+	}
+	return a, nil
+}
+
+// clone is the install once more; what steps only append to is shared.
+func (m *model) clone() *model {
+	c := *m
+	c.rows = maps.Clone(m.rows)
+	c.feed, c.events = slices.Clip(m.feed), slices.Clip(m.events)
+	return &c
+}
+
+// try does the operations on a copy, which takes the place of the install if all
+// goes well.
+func (m *model) try(w ss.Write) (a ss.Applied, err error) {
+	was := m
+	m = m.clone()
+	ledger := ss.NewLedger(m.counters())
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		at := ss.Position{Namespace: op.Namespace, Key: op.Key}
+		var row *ss.Header
+		r, found := m.rows[at]
+		if found {
+			row = &r.Header
+		}
+		e, err := op.Judge(row, w.Now, m.active[op.Namespace], m.last+1)
+		if err != nil {
+			return a, &ss.ItemError{Index: i, Err: err}
+		}
+		a.Items = append(a.Items, e.Item)
+		keys := m.keys(op.Namespace)
+		switch {
+		case e.Change == "":
+		case e.Next == nil:
+			delete(m.rows, at)
+		default:
+			metadata := op.Metadata
+			if op.Keep && found && row.Live(w.Now) {
+				metadata = r.Metadata
+			}
+			m.rows[at] = ss.Record{Namespace: op.Namespace, Key: op.Key, Header: *e.Next, Value: op.Value, Metadata: metadata}
+		}
+		if e.Change != "" {
+			m.change(e.Change, op.Namespace, op.Key, e.Revision, w.Now)
+			m.tell(&w, i, &e)
+		}
+		ledger.Note(m.counters(), op.Namespace, keys, m.keys(op.Namespace))
+	}
+	if err := ledger.Check(w.Quota); err != nil {
+		return a, err
+	}
+	a.Counters = m.counters()
+	*was = *m
+	return a, nil
+}
+
+func (m *model) tell(w *ss.Write, i int, e *ss.Effect) {
+	topic := map[ss.ChangeOp]string{ss.ChangePut: ss.AuditPut, ss.ChangeDelete: ss.AuditDelete}[e.Change]
+	if topic == "" {
+		return
+	}
+	m.events = append(m.events, Event{
+		Seq: int64(m.last), Topic: topic, Key: w.Ops[i].AuditKey(), At: w.Now,
+		Payload: w.AuditHead(i) + strconv.FormatInt(int64(e.Revision), 10) + "}",
+	})
+}
+
+func (m *model) expire(r ss.Record, now ss.Moment) {
+	delete(m.rows, ss.Position{Namespace: r.Namespace, Key: r.Key})
+	m.change(ss.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
+}
+
+// Reclaim is Store.Reclaim.
+func (m *model) Reclaim(now ss.Moment, limit int) int {
+	due := m.due(now)
+	due = due[:min(len(due), limit)]
+	for _, r := range due {
+		m.expire(r, now)
+	}
+	return len(due)
+}
+
+// Sweep is Store.Sweep, of this install.
+func (m *model) Sweep(now ss.Moment, limit int) int {
+	n := m.Reclaim(now, limit)
+	byAge := slices.Clone(m.feed)
+	slices.SortStableFunc(byAge, func(a, b ss.Change) int { return cmp.Compare(a.At, b.At) })
+	for _, c := range byAge {
+		if n < limit && c.At <= now-changesKept {
+			m.feed = slices.DeleteFunc(slices.Clone(m.feed), func(d ss.Change) bool { return d.Seq == c.Seq })
+			n++
+		}
+	}
+	for key, a := range m.answers {
+		if n < limit && a.at <= now-answersKept {
+			delete(m.answers, key)
+			n++
+		}
+	}
+	return n
+}
+
+// Get is Store.Get.
+func (m *model) Get(ns ss.Namespace, key ss.Key, now ss.Moment) (ss.Record, error) {
+	r, ok := m.rows[ss.Position{Namespace: ns, Key: key}]
+	if !ok || !r.Live(now) {
+		return ss.Record{}, ss.ErrNoRecord
+	}
+	return r, nil
+}
+
+// List is Store.List.
+func (m *model) List(q ss.Query) (p ss.Page) {
+	all := m.live(q.Now)
+	if q.Reverse {
+		slices.Reverse(all)
+	}
+	for _, r := range all {
+		switch {
+		case r.Namespace != q.Namespace, !strings.HasPrefix(string(r.Key), q.Prefix):
+			continue
+		case q.After != "" && (!q.Reverse && r.Key <= q.After || q.Reverse && r.Key >= q.After):
+			continue
+		}
+		if len(p.Records) == q.Limit {
+			p.More = true
+			return p
+		}
+		if !q.Values {
+			r.Value = ""
+		}
+		if !q.Metadata {
+			r.Metadata = ""
+		}
+		p.Records = append(p.Records, r)
+	}
+	return p
+}
+
+// Export is Store.Export.
+func (m *model) Export(after ss.Position, limit int, now ss.Moment) (all []ss.Record) {
+	for _, r := range m.live(now) {
+		if len(all) < limit && inOrder(r, ss.Record{Namespace: after.Namespace, Key: after.Key}) > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Changes is Store.Changes.
+func (m *model) Changes(since ss.Seq, limit int) (ss.Feed, error) {
+	f := ss.Feed{Last: m.last}
+	for _, c := range m.feed {
+		if c.Seq == since+1+ss.Seq(len(f.Changes)) && len(f.Changes) < limit {
+			f.Changes = append(f.Changes, c)
+		}
+	}
+	if len(f.Changes) == 0 && since < m.last {
+		return ss.Feed{}, ss.ErrChangesGone
+	}
+	return f, nil
+}
+
+// Usage is Store.Usage.
+func (m *model) Usage(now ss.Moment) ss.Usage {
+	u := ss.Usage{Counters: m.counters()}
+	for _, r := range m.live(now) {
+		if n := len(u.Namespaces); n == 0 || u.Namespaces[n-1].Namespace != r.Namespace {
+			u.Namespaces = append(u.Namespaces, ss.NamespaceUsage{Namespace: r.Namespace})
+		}
+		w := &u.Namespaces[len(u.Namespaces)-1]
+		w.Keys++
+		w.Bytes += r.Bytes()
+	}
+	return u
+}

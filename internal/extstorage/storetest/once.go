@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+func onceChecks() []check {
+	return []check{
+		{"Replay", onceReplay},
+		{"OtherRequest", onceOther},
+		{"RefusedIsNotKept", onceRefused},
+		{"OfOneInstall", onceOfOneInstall},
+		{"Until", onceUntil},
+		{"AtTheSameTime", onceTogether},
+	}
+}
+
+func (u *user) once(key string, request byte, ops ...ss.Op) (ss.Applied, error) {
+	w := u.write(ops...)
+	w.Once = &ss.Once{Key: key, Request: [32]byte{0, request, 31: request}}
+	return u.h.Store.Apply(u.t.Context(), u.owner, w)
+}
+
+// onceReplay: what comes again gets the answer of the first time, to the last
+// field, whatever has happened since, and changes nothing.
+func onceReplay(t *testing.T, u *user) {
+	u.apply(put("s", "b", `1`), put("s", "c", `1`))
+	ops := []ss.Op{mortal("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
+	first, err := u.once("key", 1, ops...)
+	must(t, "Apply", err)
+	equal(t, "replayed", first.Replayed, false)
+	u.now += minute
+	u.apply(put("s", "a", `3`), del("s", "d"))
+	before, events := u.state(), u.events()
+	first.Replayed = true
+	for range 2 {
+		again, err := u.once("key", 1, ops...)
+		must(t, "Apply again", err)
+		equal(t, "the answer again", again, first)
+	}
+	u.wantState("what came again", before)
+	equal(t, "events", u.events(), events)
+
+	empty, err := u.once("empty", 1)
+	must(t, "Apply of nothing", err)
+	again, err := u.once("empty", 1)
+	must(t, "Apply of nothing again", err)
+	equal(t, "items of nothing", []int{len(empty.Items), len(again.Items)}, []int{0, 0})
+	equal(t, "replayed", again.Replayed, true)
+}
+
+func onceOther(t *testing.T, u *user) {
+	_, err := u.once("key", 1, put("s", "a", `1`))
+	must(t, "Apply", err)
+	before := u.state()
+	_, err = u.once("key", 2, put("s", "a", `2`))
+	wantError(t, "another request", err, ss.ErrKeyReused)
+	wantFault(t, "its code", err, fault.Conflict)
+	u.wantState("another request", before)
+	_, err = u.once("Key", 2, put("s", "a", `2`))
+	must(t, "another key", err)
+	equal(t, "revision", u.get("s", "a").Revision, ss.Revision(2))
+}
+
+// onceRefused: what was refused may come again and be done.
+func onceRefused(t *testing.T, u *user) {
+	op := guarded(put("s", "a", `2`), ifRevision(1))
+	_, err := u.once("key", 1, op)
+	wantError(t, "a guard", err, item(0, &ss.MismatchError{}))
+	u.apply(put("s", "a", `1`))
+	a, err := u.once("key", 1, op)
+	must(t, "Apply", err)
+	equal(t, "done now", []any{a.Replayed, a.Items[0].Revision}, []any{false, ss.Revision(2)})
+}
+
+func onceOfOneInstall(t *testing.T, u *user) {
+	v := u.other()
+	v.owner.Tenant = u.owner.Tenant
+	for i, w := range []*user{u, v, u.other()} {
+		a, err := w.once("key", byte(i), put("s", "a", `1`))
+		must(t, "Apply", err)
+		equal(t, "replayed", a.Replayed, false)
+	}
+}
+
+// onceUntil: an answer is kept to the last millisecond of its time, and then the
+// key is free, whether the answer was swept or not.
+func onceUntil(t *testing.T, u *user) {
+	end := u.now + ss.Moment(ss.AnswersKept.Milliseconds())
+	_, err := u.once("key", 1, put("s", "a", `1`))
+	must(t, "Apply", err)
+	u.now = end - 1
+	a, err := u.once("key", 1, put("s", "a", `1`))
+	must(t, "Apply", err)
+	equal(t, "replayed", a.Replayed, true)
+	_, err = u.once("key", 2, put("s", "a", `2`))
+	wantError(t, "another request", err, ss.ErrKeyReused)
+	u.now = end
+	a, err = u.once("key", 2, put("s", "a", `2`))
+	must(t, "Apply", err)
+	equal(t, "replayed", a.Replayed, false)
+	u.now = end + end - noon - 1
+	a, err = u.once("key", 2, put("s", "a", `2`))
+	must(t, "Apply", err)
+	equal(t, "the new answer", []any{a.Replayed, a.Items[0].Revision}, []any{true, ss.Revision(2)})
+}
+
+// onceTogether: of the same request many times at once one is done, and all get
+// its answer.
+func onceTogether(t *testing.T, u *user) {
+	for round := range 5 {
+		answers := make([]ss.Applied, parallel)
+		errs := together(parallel, func(i int) (err error) {
+			answers[i], err = u.once(fmt.Sprint(round), 1, put("s", "a", `1`), put("s", fmt.Sprint(round), `1`))
+			return err
+		})
+		must(t, "Apply", errors.Join(errs...))
+		done := 0
+		for _, a := range answers {
+			if !a.Replayed {
+				done++
+			}
+			a.Replayed = answers[0].Replayed
+			equal(t, "answer", a, answers[0])
+		}
+		equal(t, "done", done, 1)
+	}
+	equal(t, "revision", u.get("s", "a").Revision, ss.Revision(5))
+}

@@ -1,0 +1,290 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+func quotaChecks() []check {
+	return []check{
+		{"Keys", quotaKeys},
+		{"Namespaces", quotaNamespaces},
+		{"Bytes", quotaBytes},
+		{"Shrink", quotaShrink},
+		{"NetOfABatch", quotaNet},
+		{"IndexOfTheOperation", quotaIndex},
+		{"OrderOfTheQuotas", quotaOrder},
+		{"ExpiredNeverRefuses", expiredNeverRefuses},
+		{"ExpiredIsNoRoomOfItsOwn", expiredIsNoRoom},
+		{"ReclaimBound", reclaimBound},
+		{"RefusedReclaimsNothing", refusedReclaimsNothing},
+		{"LastPlace", lastPlace},
+	}
+}
+
+func overQuota(i int, what string, limit, used int64) error {
+	return item(i, &ss.QuotaError{What: what, Limit: limit, Used: used})
+}
+
+// isQuota is a quota that is used up.
+func isQuota(err error) bool { return fault.Is(err, fault.Quota) }
+
+func quotaKeys(t *testing.T, u *user) {
+	u.quota.Keys = 3
+	u.apply(put("s", "a", `1`), put("s", "b", `1`), put("s", "c", `1`))
+	before := u.state()
+	_, err := u.try(put("s", "d", `1`))
+	wantError(t, "a fourth key", err, overQuota(0, "keys", 3, 4))
+	u.wantState("it", before)
+	u.apply(put("s", "a", `"a key that is there may grow"`))
+	u.apply(put("other", "a", `1`)) // it is of each namespace
+	u.apply(del("s", "a"))
+	u.apply(put("s", "d", `1`))
+	_, err = u.try(put("s", "a", `1`))
+	wantError(t, "the fourth key anew", err, overQuota(0, "keys", 3, 4))
+}
+
+func quotaNamespaces(t *testing.T, u *user) {
+	u.quota.Namespaces = 2
+	u.apply(put("x", "a", `1`), put("y", "a", `1`))
+	_, err := u.try(put("z", "a", `1`))
+	wantError(t, "a third namespace", err, overQuota(0, "namespaces", 2, 3))
+	u.apply(put("x", "b", `1`))
+	u.apply(del("y", "a"))
+	u.apply(put("z", "a", `1`))
+	u.state()
+}
+
+// quotaBytes: what counts is value and metadata, to the byte.
+func quotaBytes(t *testing.T, u *user) {
+	u.quota.Bytes = 100
+	exact := put("s", "a", `"`+strings.Repeat("x", 88)+`"`)
+	exact.Metadata = `{"m":1234}`
+	_, err := u.try(put("s", "a", `"`+strings.Repeat("x", 97)+`"`))
+	wantError(t, "a byte too much", err, overQuota(0, "bytes", 100, 101))
+	equal(t, "bytes", u.apply(exact).Counters.Bytes, int64(100))
+	_, err = u.try(put("s", "b", `1`))
+	wantError(t, "a byte more", err, overQuota(0, "bytes", 100, 103))
+	u.apply(put("s", "a", `"`+strings.Repeat("é", 48)+`"`)) // two bytes each
+	equal(t, "bytes", u.audited().Bytes, int64(100))
+	op := put("s", "a", `1`)
+	op.Metadata = ss.Value(`{"m":"` + strings.Repeat("y", 92) + `"}`)
+	_, err = u.try(op)
+	wantError(t, "metadata too large", err, overQuota(0, "bytes", 100, 101))
+	u.state()
+}
+
+// quotaShrink: who is over a quota, because it was lowered, may do whatever does
+// not grow what is over it.
+func quotaShrink(t *testing.T, u *user) {
+	u.apply(put("x", "a", `12345`), put("x", "b", `1`), put("x", "c", `1`), put("y", "a", `1`), put("z", "a", `1`))
+	u.quota = ss.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
+	u.apply(put("x", "a", `1234`))
+	u.apply(put("x", "a", `4321`))
+	u.apply(del("x", "c"))
+	u.apply(del("z", "a"))
+	u.apply(del("x", "b"), put("x", "d", `1`)) // one goes and one comes
+	before := u.state()
+	for what, c := range map[string]struct {
+		op  ss.Op
+		err error
+	}{
+		"bytes":      {put("x", "a", `43210`), overQuota(0, "bytes", 5, 13)},
+		"keys":       {put("x", "e", `1`), overQuota(0, "keys", 1, 3)},
+		"namespaces": {put("n", "a", `1`), overQuota(0, "namespaces", 1, 3)},
+	} {
+		_, err := u.try(c.op)
+		wantError(t, "more "+what, err, c.err)
+	}
+	u.wantState("what was refused", before)
+	u.quota = ss.Quota{}
+	u.apply(del("x", "a"), del("x", "d"), del("y", "a"))
+	equal(t, "counters", u.audited(), ss.Counters{})
+}
+
+// quotaNet: what counts is what there is in the end.
+func quotaNet(t *testing.T, u *user) {
+	u.quota = ss.Quota{Bytes: 6, Namespaces: 1, Keys: 2}
+	u.apply(put("x", "a", `1`), put("x", "b", `1`))
+	u.apply(put("x", "c", `1`), del("x", "a"))
+	u.apply(put("y", "a", `1`), put("y", "b", `1`), del("x", "b"), del("x", "c"))
+	u.apply(put("y", "a", `"far too long on the way"`), put("y", "a", `1`))
+	equal(t, "counters", u.audited(), ss.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
+	u.state()
+}
+
+// quotaIndex: the index is that of the operation since which the install is over
+// its quota, up to the end.
+func quotaIndex(t *testing.T, u *user) {
+	u.quota.Keys = 2
+	u.apply(put("s", "a", `1`))
+	for _, c := range []struct {
+		name string
+		ops  []ss.Op
+		at   int
+		used int64
+	}{
+		{"the third", []ss.Op{put("s", "b", `1`), put("s", "a", `2`), put("s", "c", `1`), put("s", "d", `1`)}, 2, 4},
+		{"over, back, and over again", []ss.Op{put("s", "b", `1`), put("s", "c", `1`), del("s", "b"), put("s", "d", `1`)}, 3, 3},
+		{"among others", []ss.Op{put("n", "b", `1`), put("s", "b", `1`), put("n", "c", `1`), put("s", "c", `1`), look("s", "x"), put("s", "c", `2`)}, 3, 3},
+	} {
+		_, err := u.try(c.ops...)
+		wantError(t, c.name, err, overQuota(c.at, "keys", 2, c.used))
+	}
+	u.quota = ss.Quota{Bytes: 10, Namespaces: 9, Keys: 9}
+	_, err := u.try(put("s", "a", `12345678`), put("s", "b", `1`), del("s", "b"), put("s", "c", `2`), put("s", "d", `2`))
+	wantError(t, "bytes", err, overQuota(3, "bytes", 10, 16))
+	u.quota = ss.Quota{Bytes: 1000, Namespaces: 2, Keys: 9}
+	_, err = u.try(put("n", "b", `1`), put("m", "b", `1`), del("n", "b"), put("o", "b", `1`))
+	wantError(t, "namespaces", err, overQuota(3, "namespaces", 2, 3))
+	u.state()
+}
+
+// quotaOrder: of several quotas namespaces are told first, then keys, then bytes.
+func quotaOrder(t *testing.T, u *user) {
+	u.apply(put("s", "a", `1`))
+	u.quota = ss.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
+	_, err := u.try(put("s", "b", `12345`), put("n", "b", `1`))
+	wantError(t, "all three", err, overQuota(1, "namespaces", 1, 2))
+	u.quota.Namespaces = 2
+	_, err = u.try(put("n", "b", `12345`), put("s", "b", `1`), put("n", "c", `1`))
+	wantError(t, "two, keys of two namespaces", err, overQuota(2, "keys", 1, 2))
+	u.quota.Keys = 5
+	_, err = u.try(put("n", "b", `12345`), put("s", "b", `1`), put("n", "c", `1`))
+	wantError(t, "bytes", err, overQuota(0, "bytes", 5, 16))
+}
+
+// expiredNeverRefuses: what has expired and is still there makes room, of every
+// kind.
+func expiredNeverRefuses(t *testing.T, u *user) {
+	for what, q := range map[string]ss.Quota{
+		"keys":       {Bytes: 1000, Namespaces: 9, Keys: 2},
+		"bytes":      {Bytes: 9, Namespaces: 9, Keys: 9},
+		"namespaces": {Bytes: 1000, Namespaces: 2, Keys: 9},
+	} {
+		u := u.other()
+		u.quota = q
+		other := "s"
+		if what == "namespaces" {
+			other = "r"
+		}
+		u.apply(mortal(other, "a", `1`, u.now+minute), mortal("s", "b", `12`, u.now+minute))
+		u.now += minute - 1
+		if _, err := u.try(put("s", "c", `1`), put("n", "d", `1`), put("n", "e", `1`)); !isQuota(err) {
+			t.Errorf("%s: a write before the others expire: %v", what, err)
+		}
+		u.now++
+		a := u.apply(put("s", "c", `1`), put("n", "d", `1`))
+		equal(t, what+": counters", a.Counters, ss.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+		// What made room was removed first.
+		equal(t, what+": changes", u.changes(2), []ss.Change{
+			{Seq: 3, Op: ss.ChangeExpire, Namespace: ss.Namespace(other), Key: "a", Revision: 1, At: u.now},
+			{Seq: 4, Op: ss.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: u.now},
+			{Seq: 5, Op: ss.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
+			{Seq: 6, Op: ss.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
+		})
+		u.state()
+	}
+}
+
+// expiredIsNoRoom: when a quota was lowered, what expires meanwhile makes no room
+// for more than the quota.
+func expiredIsNoRoom(t *testing.T, u *user) {
+	u.apply(put("s", "a", `1`), put("s", "b", `1`), mortal("s", "c", `1`, u.now+minute), mortal("s", "d", `1`, u.now+minute))
+	u.quota.Keys = 2
+	u.now += minute
+	before := u.state()
+	_, err := u.try(put("s", "e", `1`))
+	wantError(t, "a third that is there", err, overQuota(0, "keys", 2, 3))
+	u.wantState("it", before)
+	u.apply(put("s", "a", `2`))
+	u.quota.Keys = 3
+	u.apply(put("s", "e", `1`))
+	equal(t, "keys", u.audited().Keys, int64(3))
+	u.state()
+}
+
+// reclaimBound: a write removes so many expired records and no more; when that
+// was not enough it says so, and Reclaim makes room.
+func reclaimBound(t *testing.T, u *user) {
+	const extra = 7
+	fill := func(u *user, from, to int) {
+		for from < to {
+			var ops []ss.Op
+			for ; from < to && len(ops) < 100; from++ {
+				ops = append(ops, mortal("s", fmt.Sprintf("%04d", from), `1`, u.now+minute+ss.Moment(from)))
+			}
+			u.apply(ops...)
+		}
+	}
+	u.quota.Keys = ss.ReclaimLimit + extra
+	fill(u, 0, ss.ReclaimLimit+extra)
+	u.now += hour
+	big := ss.Quota{Bytes: 3 * (extra + 1), Namespaces: 9, Keys: 9999}
+	v := u.at(u.now)
+	v.quota = big
+	before := v.state()
+	_, err := v.try(put("n", "a", `1`), put("n", "b", `12`))
+	wantError(t, "a write that needs more than a step removes", err,
+		item(1, &ss.QuotaError{What: "bytes", Limit: big.Bytes, Used: 3*extra + 7, Expired: true}))
+	v.wantState("it", before)
+
+	a := u.apply(put("s", "new", `1`))
+	equal(t, "keys after a write that made room", a.Counters.Keys, int64(extra+1))
+	changes := u.changes(ss.Seq(ss.ReclaimLimit + extra))
+	equal(t, "changes", len(changes), ss.ReclaimLimit+1)
+	changes = changes[:len(changes)-1] // the put comes behind them
+	equal(t, "what expired first", changes[0].Key, ss.Key("0000"))
+	equal(t, "what expired last", changes[len(changes)-1].Key, ss.Key(fmt.Sprintf("%04d", ss.ReclaimLimit-1)))
+	equal(t, "Reclaim", []int{u.reclaim(extra - 1), u.reclaim(extra), u.reclaim(extra)}, []int{extra - 1, 1, 0})
+	equal(t, "keys", u.audited().Keys, int64(1))
+	u.state()
+}
+
+// refusedReclaimsNothing: a write that is refused all the same has removed
+// nothing, and says that nothing is left that could go.
+func refusedReclaimsNothing(t *testing.T, u *user) {
+	u.quota.Keys = 3
+	u.apply(put("s", "a", `1`), put("s", "b", `1`), mortal("s", "c", `1`, u.now+minute))
+	u.now += minute
+	last := u.state().last
+	_, err := u.try(put("s", "d", `1`), put("s", "e", `1`))
+	wantError(t, "two for one place", err, overQuota(1, "keys", 3, 4))
+	equal(t, "counters", u.audited(), ss.Counters{Bytes: 9, Keys: 3, Namespaces: 1})
+	equal(t, "changes", u.changes(last), []ss.Change(nil))
+	equal(t, "what it left to reclaim", u.reclaim(10), 1)
+}
+
+// lastPlace: of many who come for the last places, as many get in as there are.
+func lastPlace(t *testing.T, u *user) {
+	for what, q := range map[string]ss.Quota{
+		"keys":       {Bytes: 1000, Namespaces: 99, Keys: 5},
+		"bytes":      {Bytes: 15, Namespaces: 99, Keys: 99},
+		"namespaces": {Bytes: 1000, Namespaces: 5, Keys: 99},
+	} {
+		u := u.other()
+		u.quota = q
+		u.apply(mortal("old", "a", `1`, u.now+minute), mortal("s", "b", `1`, u.now+minute))
+		u.now += minute
+		errs := together(parallel, func(i int) error {
+			ns := "s"
+			if what == "namespaces" {
+				ns = fmt.Sprint("n", i)
+			}
+			_, err := u.try(put(ns, fmt.Sprintf("%02d", i), `1`))
+			return err
+		})
+		got := wins(t, errs, isQuota)
+		equal(t, what+": writers that got in", got, 5)
+		if err := errors.Join(errs...); err == nil {
+			t.Error("nobody was refused")
+		}
+		s := u.state()
+		equal(t, what+": records", len(s.records), 5)
+	}
+}

@@ -1,0 +1,231 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+)
+
+func revisionChecks() []check {
+	return []check{
+		{"WithoutGap", revisionsWithoutGap},
+		{"FirstWriters", firstWriters},
+		{"LivesUnderConcurrency", livesUnderConcurrency},
+		{"Moments", moments},
+		{"IncrementByGuard", incrementByGuard},
+		{"MixedBatches", mixedBatches},
+	}
+}
+
+// revisionsWithoutGap: within one life the revisions that writers get are 1 to n,
+// each once, and the last writer's value is what stays.
+func revisionsWithoutGap(t *testing.T, u *user) {
+	const each = 10
+	var mu sync.Mutex
+	got := map[ss.Revision]string{}
+	seqs := map[ss.Seq]bool{}
+	errs := together(parallel, func(i int) error {
+		var last ss.Item
+		for j := range each {
+			value := fmt.Sprint(i*1000 + j)
+			a, err := u.try(put("settings", "a", value))
+			if err != nil {
+				return err
+			}
+			it := a.Items[0]
+			mu.Lock()
+			if other, twice := got[it.Revision]; twice || seqs[it.Seq] {
+				err = fmt.Errorf("revision %d, change %d come twice (%s and %s)", it.Revision, it.Seq, other, value)
+			}
+			got[it.Revision], seqs[it.Seq] = value, true
+			mu.Unlock()
+			if err == nil && (it.Revision <= last.Revision || it.Seq <= last.Seq) {
+				err = fmt.Errorf("%+v after %+v", it, last)
+			}
+			if last = it; err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, "writers", errors.Join(errs...))
+	const n = parallel * each
+	for r := ss.Revision(1); r <= n; r++ {
+		if got[r] == "" {
+			t.Errorf("no revision %d", r)
+		}
+	}
+	r := u.get("settings", "a")
+	equal(t, "revision", r.Revision, ss.Revision(n))
+	equal(t, "change", r.Seq, ss.Seq(n))
+	equal(t, "value of the last", r.Value, ss.Value(got[n]))
+	for i, c := range u.changes(0) {
+		equal(t, "change", []int64{int64(c.Seq), int64(c.Revision)}, []int64{int64(i + 1), int64(i + 1)})
+	}
+	u.state()
+}
+
+// firstWriters: the first write of an install has no row to wait for, and is
+// serialised all the same: of two first puts of a key one is the second.
+func firstWriters(t *testing.T, u *user) {
+	for range 5 {
+		u := u.other()
+		seen := make([]ss.Revision, parallel)
+		errs := together(parallel, func(i int) error {
+			a, err := u.try(put("settings", "a", fmt.Sprint(i)), put("settings", fmt.Sprint(i), `1`))
+			if err == nil {
+				seen[i] = a.Items[0].Revision
+			}
+			return err
+		})
+		must(t, "first writers", errors.Join(errs...))
+		counts := map[ss.Revision]int{}
+		for _, r := range seen {
+			counts[r]++
+		}
+		for r := ss.Revision(1); r <= parallel; r++ {
+			equal(t, fmt.Sprintf("writers with revision %d", r), counts[r], 1)
+		}
+		shared := u.get("settings", "a")
+		equal(t, "counters", u.audited(), ss.Counters{Bytes: parallel*3 + shared.Bytes(), Keys: parallel + 1, Namespaces: 1})
+		u.state()
+	}
+}
+
+// livesUnderConcurrency: puts and deletes of one key at once: the feed tells of
+// each life its revisions from 1 without a gap.
+func livesUnderConcurrency(t *testing.T, u *user) {
+	errs := together(parallel, func(i int) (err error) {
+		for j := 0; j < 8 && err == nil; j++ {
+			if (i+j)%3 == 0 {
+				_, err = u.try(del("settings", "a"))
+			} else {
+				_, err = u.try(put("settings", "a", fmt.Sprint(i)))
+			}
+		}
+		return err
+	})
+	must(t, "puts and deletes", errors.Join(errs...))
+	wantLives(t, u)
+	u.state()
+}
+
+// wantLives holds the whole feed of an install: numbers without a gap, and for
+// each key lives of revisions 1 to n, each ended by a change with its last.
+func wantLives(t *testing.T, u *user) {
+	t.Helper()
+	revisions := map[string]ss.Revision{}
+	for i, c := range u.changes(0) {
+		if c.Seq != ss.Seq(i+1) {
+			t.Fatalf("change %d at the place of %d", c.Seq, i+1)
+		}
+		id := string(c.Namespace) + "/" + string(c.Key)
+		switch was := revisions[id]; {
+		case c.Op == ss.ChangePut && (c.Revision == was+1 || c.Revision == 1): // 1 also over what has expired
+			revisions[id] = c.Revision
+		case c.Op != ss.ChangePut && c.Revision == was && was > 0:
+			revisions[id] = 0
+		default:
+			t.Errorf("%s has %+v after revision %d", id, c, was)
+		}
+	}
+	for id, r := range revisions {
+		var ns, key string
+		for i := range id {
+			if id[i] == '/' {
+				ns, key = id[:i], id[i+1:]
+				break
+			}
+		}
+		if r == 0 {
+			u.wantGone(ns, key)
+			continue
+		}
+		if rec, err := u.h.Store.Get(t.Context(), u.owner, ss.Namespace(ns), ss.Key(key), u.now); err == nil {
+			equal(t, "last revision of "+id, rec.Revision, r)
+		}
+	}
+}
+
+// moments: a record knows when it was made and when it was changed last.
+func moments(t *testing.T, u *user) {
+	made := u.now
+	it := u.do(put("settings", "a", `1`))
+	equal(t, "made", []ss.Moment{it.CreatedAt, it.UpdatedAt}, []ss.Moment{made, made})
+	u.now += hour + 7
+	it = u.do(put("settings", "a", `2`))
+	equal(t, "changed", []ss.Moment{it.CreatedAt, it.UpdatedAt}, []ss.Moment{made, u.now})
+	r := u.get("settings", "a")
+	equal(t, "kept", []ss.Moment{r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, []ss.Moment{made, u.now, 0})
+	u.now = made - hour // a clock that was turned back
+	it = u.do(put("settings", "a", `3`))
+	equal(t, "changed by a clock that was turned back", []ss.Moment{it.CreatedAt, it.UpdatedAt}, []ss.Moment{made, u.now})
+	equal(t, "revision", it.Revision, ss.Revision(3))
+}
+
+// incrementByGuard is how the service counts: read, add, put under the tag that
+// was read, and again when another was faster. No count is lost.
+func incrementByGuard(t *testing.T, u *user) {
+	u.apply(put("settings", "n", `0`))
+	const each = 5
+	errs := together(parallel, func(int) error {
+		for done := 0; done < each; {
+			r, err := u.h.Store.Get(t.Context(), u.owner, "settings", "n", u.now)
+			if err != nil {
+				return err
+			}
+			sum, _, err := (&ss.Increment{By: "1"}).Apply(r.Value, ss.MaxValueBytes)
+			if err != nil {
+				return err
+			}
+			op := guarded(put("settings", "n", string(sum)), ifMatch(r.Seq))
+			op.Keep = true
+			switch _, err = u.try(op); {
+			case err == nil:
+				done++
+			case !isMismatch(err):
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, "counting", errors.Join(errs...))
+	equal(t, "count", u.get("settings", "n").Value, ss.Value(fmt.Sprint(parallel*each)))
+}
+
+// mixedBatches: batches that touch the same keys in different orders, deletes,
+// quotas and reclaims among them, never fail by each other, and leave counters
+// and a feed that are right.
+func mixedBatches(t *testing.T, u *user) {
+	keys := []string{"a", "b", "c", "d", "e"}
+	errs := together(parallel, func(i int) (err error) {
+		for j := 0; j < 6 && err == nil; j++ {
+			at := u.at(u.now + ss.Moment(j)*minute)
+			var ops []ss.Op
+			for k := range keys {
+				ns, key := []string{"x", "y"}[(i+k)%2], keys[(k*(1+i%4)+j)%len(keys)]
+				switch (i + j + k) % 4 {
+				case 0:
+					ops = append(ops, del(ns, key))
+				case 1:
+					ops = append(ops, mortal(ns, key, `"mortal"`, at.now+minute))
+				default:
+					ops = append(ops, put(ns, key, fmt.Sprint(i*100+j)))
+				}
+			}
+			if _, err = at.try(ops...); err == nil && i%5 == 0 {
+				_, err = u.h.Store.Reclaim(t.Context(), u.owner, at.now, 2)
+			}
+		}
+		return err
+	})
+	must(t, "batches", errors.Join(errs...))
+	u.now += hour
+	wantLives(t, u)
+	u.state()
+	u.reclaim(100)
+	u.state()
+}

@@ -1,0 +1,269 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+func sweepChecks() []check {
+	return []check{
+		{"Bounded", sweepBounded},
+		{"Boundary", sweepBoundary},
+		{"TellsTheFeed", sweepTells},
+		{"Changes", sweepsChanges},
+		{"ChangesOfOneMoment", sweepsChangesOfOneMoment},
+		{"ChangesUnderATurnedClock", sweepsUnderATurnedClock},
+		{"Answers", sweepsAnswers},
+		{"WhileWritten", sweepWhileWritten},
+		{"Fault", sweepFault},
+	}
+}
+
+// Moments after everything that tests in this group leave behind, and before
+// everything of the others. What expires leaves changes, which are swept later.
+const (
+	afterAll    = dawn + 1000*day
+	afterSwept  = afterAll + 8*day
+	changesKept = ss.Moment(ss.ChangesKept / 1e6)
+	answersKept = ss.Moment(ss.AnswersKept / 1e6)
+)
+
+func (u *user) sweep(limit int) int {
+	u.t.Helper()
+	n, err := u.h.Store.Sweep(u.t.Context(), u.now, limit)
+	must(u.t, "Sweep", err)
+	if n < 0 || n > limit {
+		u.t.Errorf("Sweep removed %d of at most %d", n, limit)
+	}
+	return n
+}
+
+// drain sweeps until nothing is due, and returns how much was.
+func (u *user) drain() (total int) {
+	u.t.Helper()
+	for {
+		n := u.sweep(200)
+		if n == 0 {
+			return total
+		}
+		total += n
+	}
+}
+
+// clean removes what an earlier test has left.
+func (u *user) clean() {
+	u.t.Helper()
+	u.at(afterAll).drain()
+	u.at(afterSwept).drain()
+}
+
+// sweepBounded: a sweep removes no more than it may, of any install, what is
+// first first, and nothing that a client sees.
+func sweepBounded(t *testing.T, u *user) {
+	u.clean()
+	v := u.other()
+	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+20), mortal("t", "c", `1`, u.now+30), put("t", "d", `1`))
+	v.apply(mortal("s", "a", `1`, u.now+15), mortal("s", "b", `1`, u.now+25), mortal("s", "c", `1`, u.now+hour))
+	equal(t, "before the first expires", u.sweep(10), 0)
+	u.now += minute
+	v.now = u.now
+	mine, others := u.state(), v.state()
+	for i, want := range []struct {
+		n           int
+		mine, other int64
+	}{{2, 3, 2}, {2, 2, 1}, {1, 1, 1}, {0, 1, 1}} {
+		equal(t, fmt.Sprint("sweep ", i), u.sweep(2), want.n)
+		equal(t, "records that are left", []int64{u.audited().Keys, v.audited().Keys}, []int64{want.mine, want.other})
+		equal(t, "what a client sees", u.state().records, mine.records)
+		equal(t, "what a client sees", v.state().records, others.records)
+	}
+	equal(t, "namespaces", u.audited().Namespaces, int64(1))
+}
+
+func sweepBoundary(t *testing.T, u *user) {
+	u.clean()
+	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+11), put("s", "c", `1`))
+	u.now += 9
+	equal(t, "a millisecond before", u.sweep(10), 0)
+	u.now++
+	equal(t, "at the moment", u.sweep(10), 1)
+	u.now -= 10
+	u.wantGone("s", "a") // with the clock turned back
+	u.now += 11
+	equal(t, "at the next", u.sweep(10), 1)
+	u.state()
+}
+
+// sweepTells: what is swept is in the feed as what expired, in the order of the
+// moments.
+func sweepTells(t *testing.T, u *user) {
+	u.clean()
+	u.apply(mortal("s", "b", `1`, u.now+10), mortal("s", "a", `1`, u.now+20), mortal("a", "z", `1`, u.now+10))
+	u.apply(mortal("s", "b", `1`, u.now+10))
+	u.now += minute
+	equal(t, "sweep", u.drain(), 3)
+	equal(t, "feed", u.changes(4), []ss.Change{
+		{Seq: 5, Op: ss.ChangeExpire, Namespace: "a", Key: "z", Revision: 1, At: u.now},
+		{Seq: 6, Op: ss.ChangeExpire, Namespace: "s", Key: "b", Revision: 2, At: u.now},
+		{Seq: 7, Op: ss.ChangeExpire, Namespace: "s", Key: "a", Revision: 1, At: u.now},
+	})
+	equal(t, "counters", u.audited(), ss.Counters{})
+	wantLives(t, u)
+}
+
+// sweepsChanges: changes are kept for their time, to the millisecond, and who
+// asks for older ones is told to begin anew.
+func sweepsChanges(t *testing.T, u *user) {
+	u.clean()
+	first := u.now
+	u.apply(put("s", "a", `1`), put("s", "b", `1`))
+	u.now += second
+	u.apply(put("s", "c", `1`))
+	u.now = first + changesKept - 1
+	equal(t, "before their time", u.sweep(10), 0)
+	equal(t, "feed", len(u.changes(0)), 3)
+	u.now++
+	equal(t, "at their time", u.sweep(10), 2)
+	for since := range ss.Seq(2) {
+		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
+		wantError(t, fmt.Sprint("since ", since), err, ss.ErrChangesGone)
+		wantFault(t, "its code", err, fault.Invalid)
+	}
+	equal(t, "since the last that is gone", keysOfChanges(u.changes(2)), []string{"c"})
+	u.now += day
+	equal(t, "the rest", u.sweep(10), 1)
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10, u.now)
+	wantError(t, "when none is kept", err, ss.ErrChangesGone)
+	equal(t, "from the end", u.feed(3, 10), ss.Feed{Last: 3})
+	equal(t, "the next number", u.do(put("s", "d", `1`)).Seq, ss.Seq(4))
+	equal(t, "records", len(u.state().records), 4)
+}
+
+func keysOfChanges(cs []ss.Change) (keys []string) {
+	for _, c := range cs {
+		keys = append(keys, string(c.Key))
+	}
+	return keys
+}
+
+// sweepsChangesOfOneMoment: of the changes of one moment a bounded sweep takes
+// the first ones, and so leaves no gap.
+func sweepsChangesOfOneMoment(t *testing.T, u *user) {
+	u.clean()
+	var ops []ss.Op
+	for _, key := range []string{"e", "d", "c", "b", "a"} {
+		ops = append(ops, put("s", key, `1`))
+	}
+	u.apply(ops...)
+	u.now += 10 * day
+	equal(t, "sweep", u.sweep(2), 2)
+	equal(t, "what is left", keysOfChanges(u.changes(2)), []string{"c", "b", "a"})
+	_, err := u.h.Store.Changes(t.Context(), u.owner, 1, 10, u.now)
+	wantError(t, "what is gone", err, ss.ErrChangesGone)
+}
+
+// sweepsUnderATurnedClock: where the clock was turned between two changes the
+// later one may go first; who reads is told of that, and never skips it.
+func sweepsUnderATurnedClock(t *testing.T, u *user) {
+	u.clean()
+	u.apply(put("s", "a", `1`))
+	u.at(u.now - day).apply(put("s", "b", `1`))
+	u.apply(put("s", "c", `1`))
+	u.now += changesKept - 1
+	equal(t, "sweep", u.sweep(10), 1)
+	for since := ss.Seq(0); since < 3; {
+		f, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
+		if errors.Is(err, ss.ErrChangesGone) {
+			since++
+			continue
+		}
+		must(t, "Changes", err)
+		for _, c := range f.Changes {
+			if since++; c.Seq != since {
+				t.Fatalf("change %d at the place of %d", c.Seq, since)
+			}
+		}
+	}
+}
+
+// sweepsAnswers: answers are kept for their time, and then removed.
+func sweepsAnswers(t *testing.T, u *user) {
+	u.clean()
+	for i := range 3 {
+		_, err := u.once(fmt.Sprint(i), 1)
+		must(t, "Apply", err)
+	}
+	u.now += answersKept - 1
+	equal(t, "before their time", u.sweep(10), 0)
+	a, err := u.once("0", 1)
+	must(t, "Apply", err)
+	equal(t, "replayed", a.Replayed, true)
+	u.now++
+	equal(t, "at their time", []int{u.sweep(2), u.sweep(2), u.sweep(2)}, []int{2, 1, 0})
+	a, err = u.once("0", 2)
+	must(t, "Apply", err)
+	equal(t, "replayed", a.Replayed, false)
+}
+
+// sweepWhileWritten: sweeps and writes of the same records never fail; what is
+// written anew stays.
+func sweepWhileWritten(t *testing.T, u *user) {
+	u.clean()
+	for range 5 {
+		u := u.other()
+		const records = 30
+		var ops []ss.Op
+		for i := range records {
+			ops = append(ops, mortal("s", fmt.Sprintf("%02d", i), `"dead"`, u.now+second))
+		}
+		u.apply(ops...)
+		u.now += minute
+		errs := together(4, func(caller int) (err error) {
+			for i := caller; i < records && err == nil; i += 4 {
+				if caller == 0 {
+					_, err = u.h.Store.Sweep(t.Context(), u.now, 7)
+				} else {
+					_, err = u.try(put("s", fmt.Sprintf("%02d", i), `"alive"`), mortal("t", fmt.Sprint(i), `1`, u.now))
+				}
+			}
+			return err
+		})
+		must(t, "sweeps and writes", errors.Join(errs...))
+		u.drain()
+		equal(t, "records", len(u.state().records), records-(records+3)/4)
+		wantLives(t, u)
+	}
+}
+
+// sweepFault: a sweep that fails has removed nothing by halves, and the next one
+// goes on.
+func sweepFault(t *testing.T, u *user) {
+	p := u.faulty(t)
+	u.clean()
+	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+10), put("s", "c", `1`))
+	_, err := u.once("key", 1)
+	must(t, "Apply", err)
+	u.now += 10 * day
+	for n := int64(1); ; n++ {
+		before := u.state()
+		p.arm(n)
+		_, err := u.h.Store.Sweep(t.Context(), u.now, 100)
+		point := p.disarm()
+		if point == "" {
+			must(t, "Sweep", err)
+			if n == 1 {
+				t.Error("the step has no point where the engine can fail")
+			}
+			break
+		}
+		wantFault(t, "a sweep that fails at "+point, err, fault.Unavailable)
+		equal(t, "what a client sees", u.state().records, before.records)
+	}
+	u.drain()
+	equal(t, "records", u.audited().Keys, int64(1))
+	equal(t, "the last change", u.state().last, ss.Seq(5))
+}

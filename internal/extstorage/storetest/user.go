@@ -1,0 +1,369 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+const (
+	// noon is when tests begin.
+	noon ss.Moment = 1_700_000_000_123
+	// dawn is when tests that sweep begin: decades before noon, so that they
+	// find nothing of the others.
+	dawn ss.Moment = 200_000_000_123
+
+	second ss.Moment = 1000
+	minute           = 60 * second
+	hour             = 60 * minute
+	day              = 24 * hour
+)
+
+// tb is what the suite needs of a test; a random test of rapid is one too.
+type tb interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+// user is a fresh install on the store under test, and the hands of its clock.
+type user struct {
+	t     tb
+	h     Harness
+	owner ss.Owner
+	now   ss.Moment
+	quota ss.Quota
+}
+
+func newUser(t tb, h Harness) *user {
+	return &user{t: t, h: h, owner: newOwner(), now: noon, quota: ss.DefaultQuota()}
+}
+
+func newOwner() ss.Owner {
+	return ss.Owner{Tenant: ss.TenantID(newUUID()), Install: ss.InstallID(newUUID())}
+}
+
+func newUUID() string {
+	a, b := rand.Uint64(), rand.Uint64()
+	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff)
+}
+
+// other is another fresh install on the same store, at the same time.
+func (u *user) other() *user {
+	v := *u
+	v.owner = newOwner()
+	return &v
+}
+
+// at is the user with its clock at a moment; the original's stays.
+func (u *user) at(now ss.Moment) *user {
+	v := *u
+	v.now = now
+	return &v
+}
+
+// Operations. Metadata is an empty object unless a test is about it.
+
+func put(ns, key, value string) ss.Op {
+	return ss.Op{Kind: ss.Put, Namespace: ss.Namespace(ns), Key: ss.Key(key), Value: ss.Value(value), Metadata: ss.EmptyObject}
+}
+
+// mortal is a put of a record that is there until a moment.
+func mortal(ns, key, value string, until ss.Moment) ss.Op {
+	op := put(ns, key, value)
+	op.ExpiresAt = until
+	return op
+}
+
+func del(ns, key string) ss.Op {
+	return ss.Op{Kind: ss.Delete, Namespace: ss.Namespace(ns), Key: ss.Key(key)}
+}
+
+func look(ns, key string) ss.Op {
+	return ss.Op{Kind: ss.Check, Namespace: ss.Namespace(ns), Key: ss.Key(key)}
+}
+
+func guarded(op ss.Op, g ss.Guard) ss.Op {
+	op.Guard = g
+	return op
+}
+
+// Guards.
+
+func ifRevision(r ss.Revision) ss.Guard { return ss.Guard{Revision: ss.Some(r)} }
+func ifMatch(seqs ...ss.Seq) ss.Guard   { return ss.Guard{Match: ss.Tags{Set: true, Seqs: seqs}} }
+func ifNoneMatch(seqs ...ss.Seq) ss.Guard {
+	return ss.Guard{NoneMatch: ss.Tags{Set: true, Seqs: seqs}}
+}
+
+var (
+	ifAny  = ss.Guard{Match: ss.Tags{Set: true, Any: true}}
+	ifNone = ss.Guard{NoneMatch: ss.Tags{Set: true, Any: true}}
+)
+
+// write is the frame of a write.
+func (u *user) write(ops ...ss.Op) ss.Write {
+	return ss.Write{Ops: ops, Now: u.now, Quota: u.quota, Caller: ss.Caller{Kind: "token", ID: "7"}}
+}
+
+func (u *user) try(ops ...ss.Op) (ss.Applied, error) {
+	return u.h.Store.Apply(u.t.Context(), u.owner, u.write(ops...))
+}
+
+// The steps below must succeed.
+
+func (u *user) apply(ops ...ss.Op) ss.Applied {
+	u.t.Helper()
+	a, err := u.try(ops...)
+	must(u.t, "Apply", err)
+	if len(a.Items) != len(ops) {
+		u.t.Fatalf("%d items for %d operations", len(a.Items), len(ops))
+	}
+	return a
+}
+
+// do is apply of one operation.
+func (u *user) do(op ss.Op) ss.Item {
+	u.t.Helper()
+	return u.apply(op).Items[0]
+}
+
+func (u *user) get(ns, key string) ss.Record {
+	u.t.Helper()
+	r, err := u.h.Store.Get(u.t.Context(), u.owner, ss.Namespace(ns), ss.Key(key), u.now)
+	must(u.t, "Get "+key, err)
+	return r
+}
+
+func (u *user) wantGone(ns, key string) {
+	u.t.Helper()
+	_, err := u.h.Store.Get(u.t.Context(), u.owner, ss.Namespace(ns), ss.Key(key), u.now)
+	if !errors.Is(err, ss.ErrNoRecord) {
+		u.t.Errorf("Get %s: %v, want that there is no record", key, err)
+	}
+}
+
+func (u *user) list(q ss.Query) ss.Page {
+	u.t.Helper()
+	q.Now, q.Limit = u.now, cmp.Or(q.Limit, ss.MaxPage)
+	p, err := u.h.Store.List(u.t.Context(), u.owner, q)
+	must(u.t, "List", err)
+	if len(p.Records) > q.Limit {
+		u.t.Errorf("a page of %d has %d", q.Limit, len(p.Records))
+	}
+	return p
+}
+
+func (u *user) wantKeys(what string, p ss.Page, want ...string) {
+	u.t.Helper()
+	equal(u.t, what, keysOf(p.Records), want)
+}
+
+func keysOf(rs []ss.Record) (keys []string) {
+	for _, r := range rs {
+		keys = append(keys, string(r.Key))
+	}
+	return keys
+}
+
+// changes are all that are kept after a number.
+func (u *user) changes(since ss.Seq) []ss.Change {
+	u.t.Helper()
+	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, 1_000_000, u.now)
+	must(u.t, "Changes", err)
+	return f.Changes
+}
+
+func (u *user) usage() ss.Usage {
+	u.t.Helper()
+	us, err := u.h.Store.Usage(u.t.Context(), u.owner, u.now)
+	must(u.t, "Usage", err)
+	return us
+}
+
+func (u *user) reclaim(limit int) int {
+	u.t.Helper()
+	n, err := u.h.Store.Reclaim(u.t.Context(), u.owner, u.now, limit)
+	must(u.t, "Reclaim", err)
+	return n
+}
+
+// audited is the audit of the counters, which must be right.
+func (u *user) audited() ss.Counters {
+	u.t.Helper()
+	a, err := u.h.Store.Audit(u.t.Context(), u.owner)
+	must(u.t, "Audit", err)
+	if !a.Right() {
+		u.t.Errorf("the counters are wrong: %+v", a)
+	}
+	return a.Counters
+}
+
+// state is everything that can be seen of an install at a moment.
+type state struct {
+	records  []ss.Record
+	counters ss.Counters
+	last     ss.Seq
+}
+
+// state reads it, and holds what the methods say against each other.
+func (u *user) state() state {
+	u.t.Helper()
+	var s state
+	var after ss.Position
+	for {
+		page, err := u.h.Store.Export(u.t.Context(), u.owner, after, 100, u.now)
+		must(u.t, "Export", err)
+		if s.records = append(s.records, page...); len(page) < 100 {
+			break
+		}
+		after = ss.Position{Namespace: page[99].Namespace, Key: page[99].Key}
+	}
+	f, err := u.h.Store.Changes(u.t.Context(), u.owner, 1<<60, 1, u.now)
+	must(u.t, "Changes", err)
+	s.last = f.Last
+
+	var want []ss.NamespaceUsage
+	byNamespace := map[ss.Namespace][]ss.Record{}
+	for _, r := range s.records {
+		if n := len(want); n == 0 || want[n-1].Namespace != r.Namespace {
+			want = append(want, ss.NamespaceUsage{Namespace: r.Namespace})
+		}
+		w := &want[len(want)-1]
+		w.Keys++
+		w.Bytes += int64(len(r.Value) + len(r.Metadata))
+		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], r)
+	}
+	us := u.usage()
+	equal(u.t, "Usage beside Export", us.Namespaces, want)
+	s.counters = us.Counters
+	equal(u.t, "counters of Usage and Audit", u.audited(), us.Counters)
+	for ns, all := range byNamespace {
+		p := u.list(ss.Query{Namespace: ns, Values: true, Metadata: true})
+		equal(u.t, "List beside Export", p.Records, all[:min(len(all), ss.MaxPage)])
+		equal(u.t, "more in List", p.More, len(all) > ss.MaxPage)
+	}
+	return s
+}
+
+func (u *user) wantState(what string, want state) {
+	u.t.Helper()
+	equal(u.t, "state after "+what, u.state(), want)
+}
+
+// equal compares two values of any shape; an empty slice is as good as none.
+func equal(t tb, what string, got, want any) {
+	t.Helper()
+	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
+	if g.Kind() == reflect.Slice && g.Len() == 0 && w.Kind() == reflect.Slice && w.Len() == 0 {
+		return
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, want %+v", what, got, want)
+	}
+}
+
+func must(t tb, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// wantError holds an error of a store against what the contract says: the
+// root's own errors by identity, its types with their fields, an ItemError by
+// its index and what it holds.
+func wantError(t tb, what string, got, want error) {
+	t.Helper()
+	if !sameError(got, want) {
+		t.Errorf("%s: %v, want %v", what, describe(got), describe(want))
+	}
+}
+
+func sameError(got, want error) bool {
+	if got == nil || want == nil {
+		return got == want
+	}
+	var gi, wi *ss.ItemError
+	if errors.As(want, &wi) {
+		return errors.As(got, &gi) && gi.Index == wi.Index && sameError(gi.Err, wi.Err)
+	}
+	for _, root := range []error{ss.ErrNoRecord, ss.ErrSchemaChanged, ss.ErrChangesGone, ss.ErrKeyReused, ss.ErrNoSchema, ss.ErrNoInstall} {
+		if errors.Is(want, root) {
+			return errors.Is(got, root)
+		}
+	}
+	var gm, wm *ss.MismatchError
+	if errors.As(want, &wm) {
+		return errors.As(got, &gm) && *gm == *wm
+	}
+	var gq, wq *ss.QuotaError
+	if errors.As(want, &wq) {
+		return errors.As(got, &gq) && *gq == *wq
+	}
+	return fault.CodeOf(got) == fault.CodeOf(want)
+}
+
+func describe(err error) string {
+	var item *ss.ItemError
+	var quota *ss.QuotaError
+	switch {
+	case errors.As(err, &quota):
+		errors.As(err, &item)
+		return fmt.Sprintf("%+v of %+v", *quota, item)
+	case errors.As(err, &item):
+		return fmt.Sprintf("operation %d: %v", item.Index, item.Err)
+	}
+	return fmt.Sprint(err)
+}
+
+func wantFault(t tb, what string, err error, code fault.Code) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Errorf("%s: %v, want the code %v", what, err, code)
+	}
+}
+
+// item is the failure of an operation.
+func item(i int, err error) error { return &ss.ItemError{Index: i, Err: err} }
+
+// parallel is how many callers are at work at once.
+const parallel = 16
+
+// together runs fn for 0 to n-1 at the same time and returns the errors.
+func together(n int, fn func(i int) error) []error {
+	errs := make([]error, n)
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-begin
+			errs[i] = fn(i)
+		})
+	}
+	close(begin)
+	wg.Wait()
+	return errs
+}
+
+// wins counts those that got through and holds the others against an error.
+func wins(t *testing.T, errs []error, lost func(error) bool) int {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil && !lost(err) {
+			t.Errorf("a writer that lost: %v", describe(err))
+		}
+	}
+	return len(errs) - len(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil }))
+}
