@@ -197,7 +197,7 @@ func hot() []step {
 		{"install", sqlInstall, []any{tenant, install}, []string{"ext_storage_installs_pkey"}},
 		{"what is due", sqlDue, []any{at, at, at, 100},
 			[]string{"ext_storage_sweep_idx", "ext_storage_changes_sweep_idx", "ext_storage_answers_sweep_idx"}},
-		{"sweep", sqlSweep, []any{tenant, install, later, later, later, 1000}, []string{key, lock, names, reclaim, changes, answers}},
+		{"sweep", sqlSweep, []any{tenant, install, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
 	}
 }
 

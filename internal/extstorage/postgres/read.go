@@ -105,39 +105,36 @@ func (s *Store) records(ctx context.Context, statement pgdb.Statement, r row, de
 }
 
 // Changes implements extstorage.Store. The numbers have no gaps, so where the
-// next is not the first that is there, some are not kept any more; those that
-// are only waiting for the sweep are not either.
-func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, at ext.Moment) (feed ext.Feed, err error) {
+// next is not there it is not kept any more. Those before a gap, which the sweep
+// makes where a clock was turned, are given first.
+func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Feed{}, err
 	}
 	var (
 		last          ext.Seq
-		seq, revision *int64
+		seq, revision *int64 // NULL, as all that follows, when there is no change
 		op, namespace *string
 		key           *string
-		when          pgtype.Timestamptz
+		at            pgtype.Timestamptz
 	)
 	err = s.db.Each(ctx, sqlChanges, []any{string(o.Tenant), string(o.Install), int64(since), int64(limit)},
 		func() { feed = ext.Feed{} },
 		func() error {
 			feed.Last = last
-			if seq != nil {
-				feed.Changes = append(feed.Changes, ext.Change{
-					Seq: ext.Seq(*seq), Op: ext.ChangeOp(*op), Namespace: ext.Namespace(*namespace), Key: ext.Key(*key),
-					Revision: ext.Revision(*revision), At: momentOf(when),
-				})
+			if seq == nil || ext.Seq(*seq) != since+ext.Seq(len(feed.Changes))+1 {
+				return nil
 			}
+			feed.Changes = append(feed.Changes, ext.Change{
+				Seq: ext.Seq(*seq), Op: ext.ChangeOp(*op), Namespace: ext.Namespace(*namespace), Key: ext.Key(*key),
+				Revision: ext.Revision(*revision), At: momentOf(at),
+			})
 			return nil
-		}, &last, &seq, &op, &namespace, &key, &revision, &when)
-	switch {
-	case err != nil:
+		}, &last, &seq, &op, &namespace, &key, &revision, &at)
+	if err != nil {
 		return ext.Feed{}, err
-	case len(feed.Changes) == 0:
-		if feed.Last > since {
-			return ext.Feed{}, ext.ErrChangesGone
-		}
-	case feed.Changes[0].Seq != since+1 || feed.Changes[0].At <= at-ext.Moment(ext.ChangesKept.Milliseconds()):
+	}
+	if len(feed.Changes) == 0 && since < feed.Last && limit > 0 {
 		return ext.Feed{}, ext.ErrChangesGone
 	}
 	return feed, nil

@@ -18,21 +18,22 @@ var (
 		SELECT ext_reclaim_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
 )
 
-// The sweep. The installs of what has been over for longest come first.
+// The sweep: what has been over for longest of each kind, of any installs.
 var (
 	sqlDue = pgdb.Statement{Name: "ext.sweep_due", SQL: `
-		SELECT DISTINCT tenant_id::text, extension_install_id::text FROM (
-			(SELECT tenant_id, extension_install_id FROM ext_storage_records
+		SELECT kind, tenant_id::text, extension_install_id::text, seq, once_key FROM (
+			(SELECT 1 AS kind, tenant_id, extension_install_id, 0::bigint AS seq, '' AS once_key FROM ext_storage_records
 				WHERE ttl_expires_at <= $1::timestamptz ORDER BY ttl_expires_at LIMIT $4::bigint)
 			UNION ALL
-			(SELECT tenant_id, extension_install_id FROM ext_storage_changes
-				WHERE at <= $2::timestamptz ORDER BY at LIMIT $4::bigint)
+			(SELECT 2, tenant_id, extension_install_id, seq, '' FROM ext_storage_changes
+				WHERE at <= $2::timestamptz ORDER BY at, tenant_id, extension_install_id, seq LIMIT $4::bigint)
 			UNION ALL
-			(SELECT tenant_id, extension_install_id FROM ext_storage_answers
+			(SELECT 3, tenant_id, extension_install_id, 0, once_key FROM ext_storage_answers
 				WHERE at <= $3::timestamptz ORDER BY at LIMIT $4::bigint)
-		) due`}
+		) due
+		ORDER BY kind LIMIT $4::bigint`}
 	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
-		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::timestamptz, $6::bigint)`}
+		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint, $5::bigint[], $6::text[], $7::timestamptz)`}
 )
 
 // Schemas and installs.

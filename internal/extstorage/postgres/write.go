@@ -141,7 +141,14 @@ type columns struct {
 	audits               []string
 }
 
-func columnsOf(w *ext.Write) (c columns) {
+func columnsOf(w *ext.Write) columns {
+	n := len(w.Ops)
+	c := columns{
+		kinds: make([]int16, 0, n), namespaces: make([]string, 0, n), keys: make([]string, 0, n),
+		guards: make([]*int64, 0, n), matches: make([]*string, 0, n), noneMatches: make([]*string, 0, n),
+		values: make([]*string, 0, n), metadata: make([]*string, 0, n), expiries: make([]pgtype.Timestamptz, 0, n),
+		keeps: make([]bool, 0, n), schemas: make([]int32, 0, n), audits: make([]string, 0, n),
+	}
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		c.kinds = append(c.kinds, int16(op.Kind))

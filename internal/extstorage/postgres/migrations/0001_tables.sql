@@ -29,7 +29,7 @@ CREATE TABLE ext_storage_records (
 CREATE INDEX ext_storage_expired_idx ON ext_storage_records (tenant_id, extension_install_id, namespace, key)
 	WHERE ttl_expires_at IS NOT NULL;
 -- What has expired of one install, and of all.
-CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at)
+CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at, namespace, key)
 	WHERE ttl_expires_at IS NOT NULL;
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
 	WHERE ttl_expires_at IS NOT NULL;

@@ -138,7 +138,7 @@ BEGIN
 		INTO v_namespaces, v_keys, v_revisions, v_bytes, v_count
 		FROM (SELECT namespace, key, revision, value_bytes::bigint + metadata_bytes AS bytes FROM ext_storage_records
 			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND ttl_expires_at <= p_now
-			ORDER BY ttl_expires_at LIMIT p_limit) d;
+			ORDER BY ttl_expires_at, namespace, key LIMIT p_limit) d;
 	IF v_count = 0 THEN
 		RETURN 0;
 	END IF;
@@ -334,7 +334,7 @@ BEGIN
 			v_over := ARRAY[3, v_over_namespaces - 1, 1, n.namespaces];
 		ELSIF v_over_keys IS NOT NULL AND 0 < ANY (v_over_keys) THEN
 			SELECT ARRAY[3, o.i - 1, 2, o.keys] INTO v_over
-				FROM unnest(v_over_keys, v_after) o (i, keys) WHERE o.i > 0 ORDER BY o.i LIMIT 1;
+				FROM unnest(v_over_keys, v_after) WITH ORDINALITY o (i, keys, n) WHERE o.i > 0 ORDER BY o.n LIMIT 1;
 		ELSIF v_over_bytes > 0 THEN
 			v_over := ARRAY[3, v_over_bytes - 1, 3, n.bytes];
 		END IF;

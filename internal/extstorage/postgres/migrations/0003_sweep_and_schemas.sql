@@ -1,5 +1,5 @@
--- What is over, and the registry of schemas. Each takes the install's lock, like
--- every write.
+-- What is over, and the registry of schemas. What changes counters or schemas
+-- takes the install's lock, like every write.
 
 -- ext_reclaim_v1 removes at most p_limit expired records of an install, and
 -- returns how many.
@@ -13,41 +13,27 @@ BEGIN
 	RETURN ext_expire_v1(p_tenant, p_install, p_now, p_limit);
 END $$;
 
--- ext_sweep_v1 removes at most p_limit of what is over of one install, and
--- returns how much: expired records, changes of p_changes_before and earlier,
--- answers of p_answers_before and earlier. Changes go from the oldest number on,
--- up to the first that is younger: clocks of processes differ, and a feed with a
--- hole would have lost something without a word. Nobody waits for it to be on
+-- ext_sweep_v1 removes what the sweep has found of one install, and returns how
+-- much: p_expired of its expired records, the changes of p_changes, and the
+-- answers of p_answers, unless one was given anew. Nobody waits for it to be on
 -- disk: what a crash brings back is swept again.
 CREATE FUNCTION ext_sweep_v1(
-	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_changes_before TIMESTAMPTZ, p_answers_before TIMESTAMPTZ, p_limit BIGINT
+	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_expired BIGINT, p_changes BIGINT[], p_answers TEXT[], p_answers_before TIMESTAMPTZ
 ) RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_swept BIGINT;
+	v_swept BIGINT := 0;
 	v_count BIGINT;
-	v_last  BIGINT; -- change that goes
-	v_keys  TEXT[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
-	v_swept := ext_reclaim_v1(p_tenant, p_install, p_now, p_limit);
-
-	SELECT max(c.seq) INTO v_last
-		FROM (SELECT o.seq, bool_and(o.at <= p_changes_before) OVER (ORDER BY o.seq) AS old
-			FROM (SELECT seq, at FROM ext_storage_changes
-				WHERE tenant_id = p_tenant AND extension_install_id = p_install
-				ORDER BY seq LIMIT p_limit - v_swept) o) c
-		WHERE c.old;
+	IF p_expired > 0 THEN
+		v_swept := ext_reclaim_v1(p_tenant, p_install, p_now, p_expired);
+	END IF;
 	DELETE FROM ext_storage_changes
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq <= v_last;
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = ANY (p_changes);
 	GET DIAGNOSTICS v_count = ROW_COUNT;
 	v_swept := v_swept + v_count;
-
-	SELECT array_agg(o.once_key) INTO v_keys
-		FROM (SELECT once_key FROM ext_storage_answers
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND at <= p_answers_before
-			LIMIT p_limit - v_swept) o;
 	DELETE FROM ext_storage_answers
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND once_key = ANY (v_keys);
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND once_key = ANY (p_answers) AND at <= p_answers_before;
 	GET DIAGNOSTICS v_count = ROW_COUNT;
 	RETURN v_swept + v_count;
 END $$;
@@ -102,7 +88,7 @@ END $$;
 SELECT create_distributed_function('ext_schema_v1(uuid, uuid, text, integer)');
 SELECT create_distributed_function('ext_reclaim_v1(uuid, uuid, timestamptz, bigint)',
 	'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, timestamptz, timestamptz, bigint)',
+SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, bigint, bigint[], text[], timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');
