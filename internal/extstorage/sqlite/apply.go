@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
 	"zombiezen.com/go/sqlite"
@@ -133,18 +134,8 @@ func (s *Store) apply(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Appli
 		}
 	}
 	st, effects, err := judge(c, o, w)
-	var over *ss.QuotaError
-	if errors.As(err, &over) {
-		// What has expired makes room first.
-		n, more, failed := reclaim(c, o, w.Now, ss.ReclaimLimit)
-		if failed != nil {
-			return applied, failed
-		}
-		if n > 0 {
-			if st, effects, err = judge(c, o, w); errors.As(err, &over) {
-				over.Expired = more
-			}
-		}
+	if fault.Is(err, fault.Quota) {
+		st, effects, err = makeRoom(c, o, w, err)
 	}
 	if err != nil {
 		return applied, err
@@ -161,6 +152,22 @@ func (s *Store) apply(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Appli
 	}
 	applied.Counters = st.has
 	return applied, keep(c, o, w, &applied)
+}
+
+// makeRoom judges the write again after what has expired was removed.
+func makeRoom(c *sqlite.Conn, o ss.Owner, w *ss.Write, refused error) (*step, []effect, error) {
+	n, more, err := reclaim(c, o, w.Now, ss.ReclaimLimit)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n == 0 {
+		return nil, nil, refused
+	}
+	st, effects, err := judge(c, o, w)
+	if over, ok := errors.AsType[*ss.QuotaError](err); ok {
+		over.Expired = more
+	}
+	return st, effects, err
 }
 
 // effect is what an operation will do to a record.
@@ -207,9 +214,9 @@ func judge(c *sqlite.Conn, o ss.Owner, w *ss.Write) (st *step, effects []effect,
 
 // record is the row of an operation as those before it leave it.
 func (st *step) record(w *ss.Write, before []effect, op *ss.Op) (*ss.Header, error) {
-	for i := len(before) - 1; i >= 0; i-- {
+	for i, e := range slices.Backward(before) {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
-			return before[i].Next, nil
+			return e.Next, nil
 		}
 	}
 	row, found, err := one(st.c, sqlHeader, func(r *sqlite.Stmt) ss.Header { return scanHeader(r, 0) },

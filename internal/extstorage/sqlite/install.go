@@ -17,7 +17,7 @@ func (s *Store) Install(ctx context.Context, o ss.Owner) (in ss.Install, err err
 	}
 	var namespaces string
 	err = s.db.Read(ctx, "ext.install", func(c *sqlite.Conn) error {
-		found := false
+		var found bool
 		in, found, err = one(c, sqlInstall, func(r *sqlite.Stmt) ss.Install {
 			namespaces = r.ColumnText(5)
 			return ss.Install{

@@ -25,7 +25,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, ns ss.Namespace, key ss.Key
 		return rec, err
 	}
 	err = s.db.Read(ctx, "ext.get", func(c *sqlite.Conn) error {
-		found := false
+		var found bool
 		rec, found, err = one(c, sqlGet, scanRecord, o.Tenant, o.Install, int64(now), ns, key)
 		if err == nil && !found {
 			err = ss.ErrNoRecord

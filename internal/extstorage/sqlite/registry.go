@@ -49,7 +49,7 @@ func (s *Store) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v ss
 		return sc, fault.New(fault.Invalid, "a schema is activated or deprecated")
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
-		found := false
+		var found bool
 		sc, found, err = one(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
 		switch {
 		case err != nil:

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	ss "holdfast/internal/extstorage"
@@ -36,117 +37,174 @@ type Row struct {
 	CreatedAt, UpdatedAt, ExpiresAt ss.Moment
 }
 
+// Operations of the cases. The first is a put of 5 and 7 bytes: one that stays,
+// one that ends a millisecond after the second operation, and one that has ended
+// at it, to the millisecond.
+var (
+	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ss.Guard{})
+	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ss.Guard{})
+	caseOver    = caseWrite(`"old"`, `{"m":1}`, CaseSecond, ss.Guard{})
+	caseFirst   = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, 0}
+	caseExpired = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, CaseSecond}
+)
+
+func caseOp(kind ss.OpKind, g ss.Guard) ss.Op {
+	return ss.Op{Kind: kind, Namespace: "settings", Key: "a", Guard: g}
+}
+
+func caseWrite(value, metadata ss.Value, expires ss.Moment, g ss.Guard) ss.Op {
+	op := caseOp(ss.Put, g)
+	op.Value, op.Metadata, op.ExpiresAt = value, metadata, expires
+	return op
+}
+
+// one is a put of 3 bytes.
+func one(g ss.Guard) ss.Op { return caseWrite(`1`, `{}`, 0, g) }
+
+func keeping(op ss.Op) ss.Op { op.Keep = true; return op }
+
+func by(op ss.Op, v ss.SchemaVersion) ss.Op { op.Schema = v; return op }
+
+func mismatch(r ss.Revision) error { return &ss.MismatchError{Current: r} }
+
+func headerMismatch(r ss.Revision) error { return &ss.MismatchError{Current: r, Header: true} }
+
+func (r *Row) item(created bool) ss.Item {
+	if r == nil || r.ExpiresAt.Reached(CaseSecond) {
+		return ss.Item{}
+	}
+	return ss.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
+}
+
+// creates, updates, refuses, deletes and checks are lines of the table. What a
+// put leaves is written at CaseSecond.
+
+func creates(name string, first *ss.Op, op ss.Op, d ss.Delta, expires ss.Moment) JudgeCase {
+	row := &Row{op.Value, op.Metadata, 1, 1, CaseSecond, CaseSecond, expires}
+	if first != nil {
+		row.Seq = 2
+	}
+	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(true), Change: ss.ChangePut, Delta: d, Row: row}
+}
+
+func updates(name string, first *ss.Op, op ss.Op, metadata ss.Value, bytes int64, expires ss.Moment) JudgeCase {
+	row := &Row{op.Value, metadata, 2, 2, CaseFirst, CaseSecond, expires}
+	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(false), Change: ss.ChangePut, Delta: ss.Delta{Bytes: bytes}, Row: row}
+}
+
+func refuses(name string, first *ss.Op, active ss.SchemaVersion, op ss.Op, err error) JudgeCase {
+	return JudgeCase{Name: name, First: first, Active: active, Second: op, Err: err, Row: left(first)}
+}
+
+// left is the row that the first operation leaves.
+func left(first *ss.Op) *Row {
+	switch first {
+	case &caseOld:
+		return caseFirst
+	case &caseOver:
+		return caseExpired
+	}
+	return nil
+}
+
+func deletes(name string, first *ss.Op, g ss.Guard, change ss.ChangeOp) JudgeCase {
+	c := JudgeCase{Name: name, First: first, Second: caseOp(ss.Delete, g), Item: ss.Item{Existed: change == ss.ChangeDelete}, Change: change}
+	if change != "" {
+		c.Delta = ss.Delta{Keys: -1, Bytes: -12}
+	}
+	return c
+}
+
+func checks(name string, first *ss.Op, g ss.Guard) JudgeCase {
+	return JudgeCase{Name: name, First: first, Second: caseOp(ss.Check, g), Item: left(first).item(false), Row: left(first)}
+}
+
 // JudgeCases is the table.
-func JudgeCases() []JudgeCase {
-	const (
-		soon  = CaseSecond + 1
-		later = CaseSecond + 3_600_000
-	)
-	of := func(kind ss.OpKind, g ss.Guard) ss.Op {
-		return ss.Op{Kind: kind, Namespace: "settings", Key: "a", Guard: g}
-	}
-	write := func(value, metadata ss.Value, expires ss.Moment, g ss.Guard) ss.Op {
-		op := of(ss.Put, g)
-		op.Value, op.Metadata, op.ExpiresAt = value, metadata, expires
-		return op
-	}
-	keep := func(op ss.Op) ss.Op { op.Keep = true; return op }
-	by := func(op ss.Op, v ss.SchemaVersion) ss.Op { op.Schema = v; return op }
+func JudgeCases() []JudgeCase { return slices.Concat(putCases(), guardCases(), deleteCases()) }
+
+func putCases() []JudgeCase {
+	const later = CaseSecond + 3_600_000
 	var (
-		none    ss.Guard
-		old     = write(`"old"`, `{"m":1}`, 0, none) // 5 and 7 bytes
-		ends    = write(`"old"`, `{"m":1}`, soon, none)
-		over    = write(`"old"`, `{"m":1}`, CaseSecond, none) // to the millisecond
-		first   = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, 0}
-		expired = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, CaseSecond}
+		none  ss.Guard
+		fresh = ss.Delta{Keys: 1, Bytes: 3}
+		over  = ss.Delta{Bytes: -9}
 	)
-	itemOf := func(r *Row, created bool) ss.Item {
-		return ss.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
-	}
-	row := func(value, metadata ss.Value, revision ss.Revision, seq ss.Seq, created, expires ss.Moment) *Row {
-		return &Row{value, metadata, revision, seq, created, CaseSecond, expires}
-	}
-	var all []JudgeCase
-	puts := func(name string, f *ss.Op, op ss.Op, want *Row, created bool, keys, bytes int64) {
-		all = append(all, JudgeCase{Name: name, First: f, Active: op.Schema, Second: op, Item: itemOf(want, created), Change: ss.ChangePut, Delta: ss.Delta{Keys: keys, Bytes: bytes}, Row: want})
-	}
-	fails := func(name string, f *ss.Op, op ss.Op, left *Row, err error) {
-		all = append(all, JudgeCase{Name: name, First: f, Second: op, Err: err, Row: left})
-	}
-	mismatch := func(r ss.Revision) error { return &ss.MismatchError{Current: r} }
-	header := func(r ss.Revision) error { return &ss.MismatchError{Current: r, Header: true} }
+	return []JudgeCase{
+		creates("put new", nil, one(none), fresh, 0),
+		creates("put new with a time to live", nil, caseWrite(`1`, `{}`, later, none), fresh, later),
+		creates("put new that keeps", nil, keeping(caseWrite(`1`, `{}`, later, none)), fresh, later),
+		updates("put over", &caseOld, one(none), `{}`, -9, 0),
+		updates("put the same", &caseOld, caseOld, `{"m":1}`, 0, 0),
+		updates("put takes the time to live away", &caseEnds, one(none), `{}`, -9, 0),
+		updates("put gives a time to live", &caseOld, caseWrite(`1`, `{}`, later, none), `{}`, -9, later),
+		updates("put that keeps", &caseEnds, keeping(caseWrite(`12`, `{}`, later, none)), `{"m":1}`, -3, CaseSecond+1),
+		creates("put over what has expired", &caseOver, one(none), over, 0),
+		creates("put that keeps over what has expired", &caseOver, keeping(caseWrite(`1`, `{}`, later, none)), over, later),
 
-	puts("put new", nil, write(`1`, `{}`, 0, none), row(`1`, `{}`, 1, 1, CaseSecond, 0), true, 1, 3)
-	puts("put new with a time to live", nil, write(`1`, `{}`, later, none), row(`1`, `{}`, 1, 1, CaseSecond, later), true, 1, 3)
-	puts("put new that keeps", nil, keep(write(`1`, `{}`, later, none)), row(`1`, `{}`, 1, 1, CaseSecond, later), true, 1, 3)
-	puts("put over", &old, write(`1`, `{}`, 0, none), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	puts("put the same", &old, old, row(`"old"`, `{"m":1}`, 2, 2, CaseFirst, 0), false, 0, 0)
-	puts("put takes the time to live away", &ends, write(`1`, `{}`, 0, none), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	puts("put gives a time to live", &old, write(`1`, `{}`, later, none), row(`1`, `{}`, 2, 2, CaseFirst, later), false, 0, -9)
-	puts("put that keeps", &ends, keep(write(`12`, `{}`, later, none)), row(`12`, `{"m":1}`, 2, 2, CaseFirst, soon), false, 0, -3)
-	puts("put over what has expired", &over, write(`1`, `{}`, 0, none), row(`1`, `{}`, 1, 2, CaseSecond, 0), true, 0, -9)
-	puts("put that keeps over what has expired", &over, keep(write(`1`, `{}`, later, none)), row(`1`, `{}`, 1, 2, CaseSecond, later), true, 0, -9)
-	puts("put by a schema", &old, by(write(`1`, `{}`, 0, none), 1), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	fails("put by no schema where one is active", &old, write(`1`, `{}`, 0, none), first, ss.ErrSchemaChanged)
-	all[len(all)-1].Active = 1
-	fails("put by a schema that is none", &old, by(write(`1`, `{}`, 0, none), 1), first, ss.ErrSchemaChanged)
-	fails("put by an old schema", &old, by(write(`1`, `{}`, 0, none), 1), first, ss.ErrSchemaChanged)
-	all[len(all)-1].Active = 2
-	fails("a guard before the schema", &old, by(write(`1`, `{}`, 0, ifRevision(9)), 1), first, mismatch(1))
-
-	puts("revision matches", &old, write(`1`, `{}`, 0, ifRevision(1)), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	fails("another revision", &old, write(`1`, `{}`, 0, ifRevision(2)), first, mismatch(1))
-	fails("revision of none", nil, write(`1`, `{}`, 0, ifRevision(1)), nil, mismatch(0))
-	fails("revision of what has expired", &over, write(`1`, `{}`, 0, ifRevision(1)), expired, mismatch(0))
-	puts("no record wanted", nil, write(`1`, `{}`, 0, ifRevision(0)), row(`1`, `{}`, 1, 1, CaseSecond, 0), true, 1, 3)
-	puts("no record wanted over what has expired", &over, write(`1`, `{}`, 0, ifRevision(0)), row(`1`, `{}`, 1, 2, CaseSecond, 0), true, 0, -9)
-	fails("no record wanted where one is", &old, write(`1`, `{}`, 0, ifRevision(0)), first, mismatch(1))
-
-	puts("tag matches", &old, write(`1`, `{}`, 0, ifMatch(1)), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	puts("one of the tags matches", &old, write(`1`, `{}`, 0, ifMatch(7, 1)), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	fails("another tag", &old, write(`1`, `{}`, 0, ifMatch(2)), first, header(1))
-	fails("tags of nobody", &old, write(`1`, `{}`, 0, ifMatch()), first, header(1))
-	fails("tag of none", nil, write(`1`, `{}`, 0, ifMatch(1)), nil, header(0))
-	fails("tag of what has expired", &over, write(`1`, `{}`, 0, ifMatch(1)), expired, header(0))
-	puts("any tag", &old, write(`1`, `{}`, 0, ifAny), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	fails("any tag of none", nil, write(`1`, `{}`, 0, ifAny), nil, header(0))
-	fails("any tag of what has expired", &over, write(`1`, `{}`, 0, ifAny), expired, header(0))
-
-	puts("not this tag", &old, write(`1`, `{}`, 0, ifNoneMatch(2)), row(`1`, `{}`, 2, 2, CaseFirst, 0), false, 0, -9)
-	fails("not this tag, which it is", &old, write(`1`, `{}`, 0, ifNoneMatch(2, 1)), first, header(1))
-	puts("no tag", nil, write(`1`, `{}`, 0, ifNone), row(`1`, `{}`, 1, 1, CaseSecond, 0), true, 1, 3)
-	puts("no tag over what has expired", &over, write(`1`, `{}`, 0, ifNone), row(`1`, `{}`, 1, 2, CaseSecond, 0), true, 0, -9)
-	fails("no tag where one is", &old, write(`1`, `{}`, 0, ifNone), first, header(1))
-	fails("a header before the revision", &old, write(`1`, `{}`, 0, ss.Guard{Revision: ss.Some[ss.Revision](9), Match: ss.Tags{Set: true}}), first, header(1))
-	fails("the revision beside a header that holds", &old, write(`1`, `{}`, 0, ss.Guard{Revision: ss.Some[ss.Revision](9), Match: ss.Tags{Set: true, Any: true}}), first, mismatch(1))
-
-	deletes := func(name string, f *ss.Op, g ss.Guard, change ss.ChangeOp, existed bool, d ss.Delta) {
-		all = append(all, JudgeCase{Name: name, First: f, Second: of(ss.Delete, g), Item: ss.Item{Existed: existed}, Change: change, Delta: d})
+		updates("put by a schema", &caseOld, by(one(none), 1), `{}`, -9, 0),
+		refuses("put by no schema where one is active", &caseOld, 1, one(none), ss.ErrSchemaChanged),
+		refuses("put by a schema that is none", &caseOld, 0, by(one(none), 1), ss.ErrSchemaChanged),
+		refuses("put by an old schema", &caseOld, 2, by(one(none), 1), ss.ErrSchemaChanged),
+		refuses("a guard before the schema", &caseOld, 0, by(one(ifRevision(9)), 1), mismatch(1)),
 	}
-	gone := ss.Delta{Keys: -1, Bytes: -12}
-	deletes("delete", &old, none, ss.ChangeDelete, true, gone)
-	deletes("delete with its revision", &old, ifRevision(1), ss.ChangeDelete, true, gone)
-	deletes("delete with its tag", &old, ifMatch(1), ss.ChangeDelete, true, gone)
-	deletes("delete where none is", nil, none, "", false, ss.Delta{})
-	deletes("delete what has expired", &over, none, ss.ChangeExpire, false, gone)
-	fails("delete with another revision", &old, of(ss.Delete, ifRevision(2)), first, mismatch(1))
-	fails("delete with another tag", &old, of(ss.Delete, ifMatch(2)), first, header(1))
-	fails("delete with a revision where none is", nil, of(ss.Delete, ifRevision(1)), nil, mismatch(0))
-	fails("delete of no record where none is", nil, of(ss.Delete, ifRevision(0)), nil, mismatch(0))
-	fails("delete of what has expired with its revision", &over, of(ss.Delete, ifRevision(1)), expired, mismatch(0))
-	fails("delete of no record where one is", &old, of(ss.Delete, ifRevision(0)), first, mismatch(1))
+}
 
-	checks := func(name string, f *ss.Op, g ss.Guard, left *Row, it ss.Item) {
-		all = append(all, JudgeCase{Name: name, First: f, Second: of(ss.Check, g), Item: it, Row: left})
+func guardCases() []JudgeCase {
+	fresh, over := ss.Delta{Keys: 1, Bytes: 3}, ss.Delta{Bytes: -9}
+	both := func(g ss.Guard) ss.Guard { g.Revision = ss.Some[ss.Revision](9); return g }
+	return []JudgeCase{
+		updates("revision matches", &caseOld, one(ifRevision(1)), `{}`, -9, 0),
+		refuses("another revision", &caseOld, 0, one(ifRevision(2)), mismatch(1)),
+		refuses("revision of none", nil, 0, one(ifRevision(1)), mismatch(0)),
+		refuses("revision of what has expired", &caseOver, 0, one(ifRevision(1)), mismatch(0)),
+		creates("no record wanted", nil, one(ifRevision(0)), fresh, 0),
+		creates("no record wanted over what has expired", &caseOver, one(ifRevision(0)), over, 0),
+		refuses("no record wanted where one is", &caseOld, 0, one(ifRevision(0)), mismatch(1)),
+
+		updates("tag matches", &caseOld, one(ifMatch(1)), `{}`, -9, 0),
+		updates("one of the tags matches", &caseOld, one(ifMatch(7, 1)), `{}`, -9, 0),
+		refuses("another tag", &caseOld, 0, one(ifMatch(2)), headerMismatch(1)),
+		refuses("tags of nobody", &caseOld, 0, one(ifMatch()), headerMismatch(1)),
+		refuses("tag of none", nil, 0, one(ifMatch(1)), headerMismatch(0)),
+		refuses("tag of what has expired", &caseOver, 0, one(ifMatch(1)), headerMismatch(0)),
+		updates("any tag", &caseOld, one(ifAny), `{}`, -9, 0),
+		refuses("any tag of none", nil, 0, one(ifAny), headerMismatch(0)),
+		refuses("any tag of what has expired", &caseOver, 0, one(ifAny), headerMismatch(0)),
+
+		updates("not this tag", &caseOld, one(ifNoneMatch(2)), `{}`, -9, 0),
+		refuses("not this tag, which it is", &caseOld, 0, one(ifNoneMatch(2, 1)), headerMismatch(1)),
+		creates("no tag", nil, one(ifNone), fresh, 0),
+		creates("no tag over what has expired", &caseOver, one(ifNone), over, 0),
+		refuses("no tag where one is", &caseOld, 0, one(ifNone), headerMismatch(1)),
+		refuses("a header before the revision", &caseOld, 0, one(both(ifMatch())), headerMismatch(1)),
+		refuses("the revision beside a header that holds", &caseOld, 0, one(both(ifAny)), mismatch(1)),
 	}
-	checks("check a revision", &old, ifRevision(1), first, itemOf(first, false))
-	checks("check a tag", &old, ifMatch(1), first, itemOf(first, false))
-	checks("check nothing", &old, none, first, itemOf(first, false))
-	checks("check that there is none", nil, ifRevision(0), nil, ss.Item{})
-	checks("check that there is none where one has expired", &over, ifRevision(0), expired, ss.Item{})
-	fails("check another revision", &old, of(ss.Check, ifRevision(2)), first, mismatch(1))
-	fails("check a revision of what has expired", &over, of(ss.Check, ifRevision(1)), expired, mismatch(0))
-	return all
+}
+
+func deleteCases() []JudgeCase {
+	var none ss.Guard
+	of := func(g ss.Guard) ss.Op { return caseOp(ss.Delete, g) }
+	return []JudgeCase{
+		deletes("delete", &caseOld, none, ss.ChangeDelete),
+		deletes("delete with its revision", &caseOld, ifRevision(1), ss.ChangeDelete),
+		deletes("delete with its tag", &caseOld, ifMatch(1), ss.ChangeDelete),
+		deletes("delete where none is", nil, none, ""),
+		deletes("delete what has expired", &caseOver, none, ss.ChangeExpire),
+		refuses("delete with another revision", &caseOld, 0, of(ifRevision(2)), mismatch(1)),
+		refuses("delete with another tag", &caseOld, 0, of(ifMatch(2)), headerMismatch(1)),
+		refuses("delete with a revision where none is", nil, 0, of(ifRevision(1)), mismatch(0)),
+		refuses("delete of no record where none is", nil, 0, of(ifRevision(0)), mismatch(0)),
+		refuses("delete of what has expired with its revision", &caseOver, 0, of(ifRevision(1)), mismatch(0)),
+		refuses("delete of no record where one is", &caseOld, 0, of(ifRevision(0)), mismatch(1)),
+
+		checks("check a revision", &caseOld, ifRevision(1)),
+		checks("check a tag", &caseOld, ifMatch(1)),
+		checks("check nothing", &caseOld, none),
+		checks("check that there is none", nil, ifRevision(0)),
+		checks("check that there is none where one has expired", &caseOver, ifRevision(0)),
+		refuses("check another revision", &caseOld, 0, caseOp(ss.Check, ifRevision(2)), mismatch(1)),
+		refuses("check a revision of what has expired", &caseOver, 0, caseOp(ss.Check, ifRevision(1)), mismatch(0)),
+	}
 }
 
 func judgeChecks() []check {

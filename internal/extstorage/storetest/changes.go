@@ -83,34 +83,11 @@ func changesWhileWritten(t *testing.T, u *user) {
 	read := make(chan error)
 	for range 3 {
 		go func() {
-			var seen ss.Seq
-			for stopped := false; ; {
-				f, err := u.h.Store.Changes(t.Context(), u.owner, seen, 5, u.now)
-				for _, c := range f.Changes {
-					if seen++; c.Seq != seen {
-						err = fmt.Errorf("change %d at the place of %d", c.Seq, seen)
-					}
-				}
-				if err == nil && f.Last < seen {
-					err = fmt.Errorf("the last is %d and %d was seen", f.Last, seen)
-				}
-				if err == nil && stopped && len(f.Changes) == 0 {
-					if seen != parallel*each*2 {
-						err = fmt.Errorf("%d changes in the end", seen)
-					}
-					read <- err
-					return
-				}
-				if err != nil {
-					read <- err
-					return
-				}
-				select {
-				case <-stop:
-					stopped = true
-				default:
-				}
+			seen, err := u.follow(stop)
+			if err == nil && seen != parallel*each*2 {
+				err = fmt.Errorf("%d changes in the end", seen)
 			}
+			read <- err
 		}()
 	}
 	errs := together(parallel, func(i int) error {
@@ -125,6 +102,32 @@ func changesWhileWritten(t *testing.T, u *user) {
 	must(t, "writers", errors.Join(errs...))
 	for range 3 {
 		must(t, "readers", <-read)
+	}
+}
+
+// follow reads the feed until there is nothing more after stop.
+func (u *user) follow(stop <-chan struct{}) (seen ss.Seq, err error) {
+	for stopped := false; ; {
+		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5, u.now)
+		if err != nil {
+			return seen, err
+		}
+		for _, c := range f.Changes {
+			if seen++; c.Seq != seen {
+				return seen, fmt.Errorf("change %d at the place of %d", c.Seq, seen)
+			}
+		}
+		switch {
+		case f.Last < seen:
+			return seen, fmt.Errorf("the last is %d and %d was seen", f.Last, seen)
+		case stopped && len(f.Changes) == 0:
+			return seen, nil
+		}
+		select {
+		case <-stop:
+			stopped = true
+		default:
+		}
 	}
 }
 

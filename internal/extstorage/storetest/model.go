@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	ss "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // model is the contract of a Store for one install, as plain maps that use the
@@ -97,16 +98,15 @@ func (m *model) Apply(w ss.Write) (ss.Applied, error) {
 		}
 	}
 	a, err := m.try(w)
-	var over *ss.QuotaError
-	if errors.As(err, &over) {
+	if fault.Is(err, fault.Quota) {
 		due := m.due(w.Now)
 		room := m.clone()
 		room.Reclaim(w.Now, ss.ReclaimLimit)
-		if a, err = room.try(w); errors.As(err, &over) {
-			over.Expired = len(due) > ss.ReclaimLimit
-		}
-		if err == nil {
+		if a, err = room.try(w); err == nil {
 			*m = *room
+		}
+		if over, ok := errors.AsType[*ss.QuotaError](err); ok {
+			over.Expired = len(due) > ss.ReclaimLimit
 		}
 	}
 	if err != nil {
