@@ -1,0 +1,92 @@
+package storetest
+
+import (
+	"testing"
+
+	ss "holdfast/internal/extstorage"
+)
+
+// Migrated holds a backend against data that was written through an earlier
+// schema: what was there is there, and life goes on. Every backend keeps the data
+// as a script for each of its schemas, written through what that schema had, in
+// testdata/schema. The database holds nothing else. All of it is of one install,
+// and at these milliseconds of second 1,700,000,000:
+//
+//	1   change 1  put settings/a, {"n":1.5} with the metadata {"m":1}
+//	2   change 2  put settings/a, {"n":[2,"ü"]} with the metadata {"m":1}
+//	3   change 3  put log/dies, 1 for an hour, by the idempotency key "once" with
+//	              a request whose hash ends with 1
+//	4   change 4  put log/gone, "x"
+//	5   change 5  delete log/gone: the one event that is not published yet
+//	6   register true for settings, active since 7, deprecated since 9
+//	8   register {"type":"object"} for settings, active since 9, by a user
+//	10  registered with the tier big, 70 keys a day long, and settings as "rw"
+//	11  changed so that log is "r"
+func Migrated(t *testing.T, h Harness) {
+	t.Helper()
+	const then ss.Moment = 1_700_000_000_000
+	u := &user{t: t, h: h, now: then + 20, quota: ss.DefaultQuota(), owner: ss.Owner{
+		Tenant: "a0000000-0000-4000-8000-000000000001", Install: "b0000000-0000-4000-8000-000000000001",
+	}}
+	must(t, "Ping", h.Store.Ping(t.Context()))
+
+	equal(t, "a record", u.get("settings", "a"), ss.Record{
+		Namespace: "settings", Key: "a", Value: `{"n":[2,"ü"]}`, Metadata: `{"m":1}`,
+		Header: ss.Header{Revision: 2, Seq: 2, CreatedAt: then + 1, UpdatedAt: then + 2, ValueBytes: 14, MetadataBytes: 7},
+	})
+	equal(t, "one that dies", u.get("log", "dies").ExpiresAt, then+3+hour)
+	u.wantGone("log", "gone")
+	equal(t, "counters", u.audited(), ss.Counters{Bytes: 24, Keys: 2, Namespaces: 2})
+	equal(t, "changes", u.changes(0), []ss.Change{
+		{Seq: 1, Op: ss.ChangePut, Namespace: "settings", Key: "a", Revision: 1, At: then + 1},
+		{Seq: 2, Op: ss.ChangePut, Namespace: "settings", Key: "a", Revision: 2, At: then + 2},
+		{Seq: 3, Op: ss.ChangePut, Namespace: "log", Key: "dies", Revision: 1, At: then + 3},
+		{Seq: 4, Op: ss.ChangePut, Namespace: "log", Key: "gone", Revision: 1, At: then + 4},
+		{Seq: 5, Op: ss.ChangeDelete, Namespace: "log", Key: "gone", Revision: 1, At: then + 5},
+	})
+	w := u.write(put("log", "dies", `1`))
+	w.Once = &ss.Once{Key: "once", Request: [32]byte{31: 1}}
+	a, err := h.Store.Apply(t.Context(), u.owner, w)
+	must(t, "Apply", err)
+	equal(t, "the answer of then", a, ss.Applied{
+		Items:    []ss.Item{{Revision: 1, Seq: 3, Created: true, CreatedAt: then + 3, UpdatedAt: then + 3, ExpiresAt: then + 3 + hour}},
+		Counters: ss.Counters{Bytes: 24, Keys: 2, Namespaces: 2}, Replayed: true,
+	})
+	migratedRegistrations(u, then)
+
+	// Life goes on: where the numbers were, under the schema that is active, and
+	// with the guards of then.
+	op := guarded(put("settings", "a", `{}`), ifMatch(2))
+	op.Schema = 2
+	item := u.apply(op, del("log", "dies")).Items[0]
+	equal(t, "the next write", []any{item.Revision, item.Seq, item.CreatedAt}, []any{ss.Revision(3), ss.Seq(6), then + 1})
+	equal(t, "counters", u.audited(), ss.Counters{Bytes: 4, Keys: 1, Namespaces: 1})
+	var events []int64
+	for _, e := range h.Events(t, u.owner) {
+		events = append(events, e.Seq)
+	}
+	equal(t, "events", events, []int64{5, 6, 7})
+	u.now += 10 * day
+	swept, err := h.Store.Sweep(t.Context(), u.now, 100)
+	must(t, "Sweep", err)
+	equal(t, "swept: changes and the answer", swept, 8)
+}
+
+// migratedRegistrations looks at the schemas and at the install.
+func migratedRegistrations(u *user, then ss.Moment) {
+	u.t.Helper()
+	equal(u.t, "schemas", u.schemas("settings"), []ss.Schema{
+		{
+			Namespace: "settings", Version: 2, Status: ss.Active, Document: []byte(`{"type":"object"}`),
+			CreatedAt: then + 8, UpdatedAt: then + 9, CreatedBy: "c0000000-0000-4000-8000-000000000001",
+		},
+		{Namespace: "settings", Version: 1, Status: ss.Deprecated, Document: []byte(`true`), CreatedAt: then + 6, UpdatedAt: then + 9},
+	})
+	in, err := u.h.Installs.Install(u.t.Context(), u.owner)
+	must(u.t, "Install", err)
+	equal(u.t, "the install", in, ss.Install{
+		Tier: "big", Overrides: ss.Overrides{Quota: ss.Quota{Keys: 70}, Until: then + 10 + day},
+		Namespaces: map[ss.Namespace]ss.Access{"settings": ss.Read | ss.Modify, "log": ss.Read},
+		CreatedAt:  then + 10, UpdatedAt: then + 11,
+	})
+}
