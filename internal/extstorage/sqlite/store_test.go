@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-func open(t testing.TB, fault func(string) error) (*sqlite.Store, *sqlitedb.DB) {
+func open(t testing.TB, fault func(string) error) *sqlitedb.DB {
 	t.Helper()
 	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db"), Fault: fault})
 	if err != nil {
@@ -32,16 +32,21 @@ func open(t testing.TB, fault func(string) error) (*sqlite.Store, *sqlitedb.DB) 
 	if _, err := db.Migrate(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	return sqlite.New(db), db
+	return db
 }
 
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	t.Helper()
-	s, db := open(t, fault)
+	h := harnessOn(open(t, fault))
+	h.Faulty = harness
+	return h
+}
+
+func harnessOn(db *sqlitedb.DB) storetest.Harness {
+	s := sqlite.New(db)
 	return storetest.Harness{
 		Store: s, Registry: s, Installs: s,
 		Events: func(t testing.TB, o extstorage.Owner) []storetest.Event { return events(t, db, o) },
-		Faulty: harness,
 	}
 }
 

@@ -1,0 +1,144 @@
+package extstorage_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/storetest"
+)
+
+// TestJudge holds the rule against the table that every backend is held against.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for _, c := range storetest.JudgeCases() {
+		var row *extstorage.Header
+		next := extstorage.Seq(1)
+		if c.First != nil {
+			e, err := c.First.Judge(nil, storetest.CaseFirst, 0, next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, next = e.Next, 2
+		}
+		e, err := c.Second.Judge(row, storetest.CaseSecond, c.Active, next)
+		if !same(err, c.Err) {
+			t.Errorf("%s: %v, want %v", c.Name, err, c.Err)
+		}
+		if err != nil || c.Err != nil {
+			continue
+		}
+		if e.Item != c.Item || e.Change != c.Change || e.Delta != c.Delta {
+			t.Errorf("%s: %+v, want %+v", c.Name, e, c)
+		}
+		var want *extstorage.Header
+		if r := c.Row; r != nil {
+			want = &extstorage.Header{
+				Revision: r.Revision, Seq: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt,
+				ValueBytes: int64(len(r.Value)), MetadataBytes: int64(len(r.Metadata)),
+			}
+		}
+		if !reflect.DeepEqual(e.Next, want) {
+			t.Errorf("%s: the row is %+v, want %+v", c.Name, e.Next, want)
+		}
+	}
+}
+
+// same compares errors of the rule.
+func same(got, want error) bool {
+	if w, ok := errors.AsType[*extstorage.MismatchError](want); ok {
+		g, ok := errors.AsType[*extstorage.MismatchError](got)
+		return ok && *g == *w
+	}
+	return errors.Is(got, want)
+}
+
+// TestLedger: what counts is the end of a write, and what does not grow is never
+// refused.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	type step struct {
+		ns           extstorage.Namespace
+		bytes        int64 // of the install after it
+		namespaces   int64
+		before, keys int64
+	}
+	quota := extstorage.Quota{Bytes: 100, Namespaces: 2, Keys: 3}
+	for _, c := range []struct {
+		name   string
+		before extstorage.Counters
+		steps  []step
+		what   string // "": it fits
+		index  int
+		used   int64
+	}{
+		{"nothing", extstorage.Counters{Bytes: 500, Namespaces: 9}, nil, "", 0, 0},
+		{"to the last", extstorage.Counters{}, []step{{"s", 100, 2, 2, 3}}, "", 0, 0},
+		{"a byte over", extstorage.Counters{}, []step{{"s", 101, 1, 0, 1}}, "bytes", 0, 101},
+		{"a namespace over", extstorage.Counters{}, []step{{"s", 1, 3, 0, 1}}, "namespaces", 0, 3},
+		{"a key over", extstorage.Counters{}, []step{{"s", 1, 1, 3, 4}}, "keys", 0, 4},
+		{"over before and not grown", extstorage.Counters{Bytes: 500, Namespaces: 9}, []step{{"s", 500, 9, 5, 5}}, "", 0, 0},
+		{"over before and shrunk", extstorage.Counters{Bytes: 500, Namespaces: 9}, []step{{"s", 400, 8, 6, 5}}, "", 0, 0},
+		{"over before and grown", extstorage.Counters{Bytes: 500}, []step{{"s", 501, 1, 1, 1}}, "bytes", 0, 501},
+		{"shrunk and grown back", extstorage.Counters{}, []step{{"s", 9, 1, 5, 4}, {"s", 9, 1, 4, 5}}, "", 0, 0},
+		{"shrunk and grown over that", extstorage.Counters{}, []step{{"s", 9, 1, 5, 4}, {"s", 9, 1, 4, 5}, {"s", 9, 1, 5, 6}}, "keys", 2, 6},
+		{"over and back", extstorage.Counters{}, []step{{"s", 101, 3, 3, 4}, {"s", 99, 2, 4, 3}}, "", 0, 0},
+		{"over, back and over", extstorage.Counters{}, []step{{"s", 101, 1, 0, 0}, {"s", 99, 1, 0, 0}, {"s", 102, 1, 0, 0}, {"s", 103, 1, 0, 0}}, "bytes", 2, 103},
+		{"between steps of another namespace", extstorage.Counters{}, []step{{"t", 1, 1, 0, 1}, {"s", 1, 1, 3, 4}, {"t", 1, 1, 1, 2}, {"s", 1, 1, 4, 4}}, "keys", 1, 4},
+		{"a step that leaves the keys", extstorage.Counters{}, []step{{"s", 1, 1, 0, 0}, {"s", 1, 1, 3, 4}, {"s", 1, 1, 0, 0}}, "keys", 1, 4},
+	} {
+		l := extstorage.NewLedger(c.before)
+		for _, s := range c.steps {
+			l.Note(extstorage.Counters{Bytes: s.bytes, Namespaces: s.namespaces}, s.ns, s.before, s.keys)
+		}
+		err := l.Check(quota)
+		if c.what == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		item, _ := errors.AsType[*extstorage.ItemError](err)
+		over, ok := errors.AsType[*extstorage.QuotaError](err)
+		if !ok || item == nil || item.Index != c.index || over.What != c.what || over.Used != c.used {
+			t.Errorf("%s: %+v of %+v, want %s at %d with %d", c.name, over, item, c.what, c.index, c.used)
+		}
+	}
+}
+
+// TestNumbers: an answer survives being kept, and what is not one is refused.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for _, a := range []extstorage.Applied{
+		{},
+		{Counters: extstorage.Counters{Bytes: 1, Keys: 2, Namespaces: 3}},
+		{Items: []extstorage.Item{
+			{Revision: 1, Seq: 2, Created: true, CreatedAt: 3, UpdatedAt: 4, ExpiresAt: 5},
+			{Existed: true}, {}, {Revision: 1 << 60, Seq: 1 << 61, CreatedAt: 1 << 40, UpdatedAt: 1 << 41},
+		}},
+	} {
+		got, err := extstorage.AppliedOf(a.Numbers())
+		if err != nil || !reflect.DeepEqual(got, a) {
+			t.Errorf("%+v came back as %+v, %v", a, got, err)
+		}
+	}
+	for _, n := range []int{0, 2, 4, 9, 11} {
+		if _, err := extstorage.AppliedOf(make([]int64, n)); err == nil {
+			t.Errorf("%d numbers are an answer", n)
+		}
+	}
+}
+
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	for prefix, want := range map[string]string{
+		"": "", "a": "b", "az": "a{", "é": "ê", "a\u007f": "a\u0080", "\u07ff": "\u0800", "\ud7ff": "\ue000", "a\uffff": "a\U00010000",
+		"\U0010ffff": "", "\U0010ffff\U0010ffff": "", "a\U0010ffff": "b", "a\ud7ff\U0010ffff": "a\ue000",
+	} {
+		got, ok := extstorage.Successor(prefix)
+		if got != want || ok != (want != "") {
+			t.Errorf("behind %q: %q, %v, want %q", prefix, got, ok, want)
+		}
+	}
+}

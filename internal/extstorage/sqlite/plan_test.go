@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
+)
+
+// TestPlans: no statement walks through rows that it does not need: each seeks by
+// all the columns that it could, and nothing of many rows is sorted.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	set, err := Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		mine    = "(tenant_id=? AND extension_install_id=?"
+		records = "SEARCH ext_storage_records USING INDEX sqlite_autoindex_ext_storage_records_1 " + mine
+	)
+	for sql, want := range map[string]string{
+		sqlHeader:          records + " AND namespace=? AND key=?)",
+		sqlGet:             records + " AND namespace=? AND key=?)",
+		sqlUpdateRecord:    records + " AND namespace=? AND key=?)",
+		sqlUpdateValue:     records + " AND namespace=? AND key=?)",
+		sqlDeleteRecord:    records + " AND namespace=? AND key=?)",
+		sqlList:            records + " AND namespace=? AND key>? AND key<?)",
+		sqlListReverse:     records + " AND namespace=? AND key>? AND key<?)",
+		sqlExport:          records + " AND (namespace,key)>(?,?))",
+		sqlUsage:           records + ")",
+		sqlCount:           records + ")",
+		sqlExpired:         "SEARCH ext_storage_records USING INDEX ext_storage_reclaim_idx " + mine + " AND ttl_expires_at<?)",
+		sqlExpiredOwners:   "USING COVERING INDEX ext_storage_sweep_idx (ttl_expires_at<?)",
+		sqlInstallUsage:    "USING PRIMARY KEY " + mine + ")",
+		sqlSetUsage:        "USING PRIMARY KEY " + mine + ")",
+		sqlNamespaceKeys:   "USING PRIMARY KEY " + mine + " AND namespace=?)",
+		sqlDeleteNamespace: "USING PRIMARY KEY " + mine + " AND namespace=?)",
+		sqlChanges:         "USING PRIMARY KEY " + mine + " AND seq>?)",
+		sqlAnswer:          "USING PRIMARY KEY " + mine + " AND once_key=?)",
+		sqlActiveVersion:   "USING INDEX ext_storage_schemas_active_idx " + mine + " AND namespace=?)",
+		sqlActive:          "USING INDEX ext_storage_schemas_active_idx " + mine + " AND namespace=?)",
+		sqlSweepChanges:    "USING COVERING INDEX ext_storage_changes_sweep_idx (at<?)",
+		sqlSweepAnswers:    "USING COVERING INDEX ext_storage_answers_sweep_idx (at<?)",
+		sqlInstall:         "USING PRIMARY KEY " + mine + ")",
+	} {
+		var plan []string
+		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) error {
+			return each(c, `EXPLAIN QUERY PLAN `+sql, func(r *sqlite.Stmt) error {
+				plan = append(plan, r.ColumnText(3))
+				return nil
+			})
+		})
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+			continue
+		}
+		all := strings.Join(plan, "\n")
+		if !strings.Contains(all, want) || strings.Contains(all, "SCAN ext_") {
+			t.Errorf("%s\nis done by\n%s\nwant %s", sql, all, want)
+		}
+		// What expires at one moment is sorted, and the owners of what a sweep
+		// takes are grouped.
+		if sorts := strings.Contains(all, "TEMP B-TREE"); sorts && sql != sqlExpired && sql != sqlExpiredOwners {
+			t.Errorf("%s\nsorts:\n%s", sql, all)
+		}
+		if sql == sqlExpired && !strings.Contains(all, "LAST 2 TERMS") && !strings.Contains(all, "RIGHT PART") {
+			t.Errorf("%s\nsorts more than what expires at one moment:\n%s", sql, fmt.Sprint(plan))
+		}
+	}
+}
