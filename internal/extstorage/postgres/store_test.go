@@ -50,6 +50,18 @@ func TestStoreOnCitus(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase(t), nil) })
 }
 
+// TestStoreBehindPgBouncer runs the contract where a transaction is all that a
+// connection is good for, and more callers are than connections. The suite's
+// callers give up before they begin, never in the middle, which PgBouncer 1.18
+// does not bear.
+func TestStoreBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
+		return harness(t, testdb.WithParameter(t, through, "default_query_exec_mode", "exec"), nil)
+	})
+}
+
 func harness(t testing.TB, url string, fault func(point string) error) storetest.Harness {
 	t.Helper()
 	openDB(t, pgdb.Options{URL: url}) // migrates, before there are faults
