@@ -20,7 +20,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = $(GO) run ./internal/testdb/cmd/testservers --
 
-.PHONY: help build run dist test test-deps test-firefox lint fuzz check bench bench-rows soak docs clean
+.PHONY: help build run dist test test-deps test-firefox lint linter fuzz check bench bench-rows soak docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -88,6 +88,8 @@ lint: bin/golangci-lint-$(LINTER) ## gofmt, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	bin/golangci-lint-$(LINTER) run --allow-parallel-runners
+
+linter: bin/golangci-lint-$(LINTER)
 
 bin/golangci-lint-$(LINTER):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
