@@ -98,7 +98,8 @@ func rules() []rule {
 			reason: "it is beside testdb so that the tests of other engines are not compiled with gRPC",
 		},
 		rule{
-			who: []string{"internal/extstorage"}, ours: leaves, tests: append([]string{"internal/extstorage/**", "internal/testdb"}, leaves...), notStd: []string{"net/http"},
+			who: []string{"internal/extstorage"}, ours: leaves, libs: []string{"github.com/hashicorp/golang-lru/v2"}, notStd: []string{"net/http"},
+			tests:  append([]string{"internal/extstorage/**", "internal/db/*", "internal/testdb"}, leaves...),
 			reason: "the root of a room whose httpapi is still to come; then it is one of rooms",
 		},
 		rule{

@@ -1,0 +1,111 @@
+package extstorage
+
+import (
+	"fmt"
+	"time"
+)
+
+// Config is the section [extstorage].
+type Config struct {
+	Enabled     bool   `toml:"enabled" doc:"Serve extension storage."`
+	DatabaseURL string `toml:"database_url" secret:"true" doc:"Where the records are: sqlite:PATH or postgres://…, which may be a Citus cluster; empty: extstorage.db in the data folder."`
+
+	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database."`
+	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection before it is answered with 503."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, before the request is answered with 503."`
+	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never."`
+	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
+
+	RateLimits bool  `toml:"rate_limits" doc:"Bound how often each install and tenant may read and write."`
+	Rates      Rates `toml:"rates" doc:"How often, with rate_limits. Each process counts for itself: n of them allow n times as much."`
+
+	Quota Quota            `toml:"quota" doc:"What an install may have that is of no tier."`
+	Tiers map[string]Quota `toml:"tiers" doc:"What installs may have, by the tier that they are registered with; 0 leaves the number of quota."`
+
+	PollEvery  time.Duration `toml:"changes_poll_interval" doc:"How often the database is asked while a client waits for changes. Changes that the same process makes are seen at once."`
+	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired records, old changes and old answers are removed; 0: only by the command sweep."`
+	SweepLimit int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes."`
+}
+
+// Rates are how often something may be done. A burst is how much at once.
+type Rates struct {
+	Reads       int `toml:"reads_per_minute" doc:"Reads of an install."`
+	ReadBurst   int `toml:"read_burst" doc:"Reads of an install at once."`
+	Writes      int `toml:"writes_per_minute" doc:"Writes of an install."`
+	WriteBurst  int `toml:"write_burst" doc:"Writes of an install at once."`
+	Tenant      int `toml:"tenant_per_second" doc:"Requests of all installs of a tenant."`
+	TenantBurst int `toml:"tenant_burst" doc:"Requests of all installs of a tenant at once."`
+}
+
+// DefaultConfig is the room as it runs without a word of configuration.
+func DefaultConfig() Config {
+	return Config{
+		PoolMaxSize:           20,
+		PoolConnectionTimeout: 30 * time.Second,
+		StatementTimeout:      30 * time.Second,
+		RateLimits:            true,
+		Rates:                 Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
+		Quota:                 DefaultQuota(),
+		PollEvery:             time.Second,
+		SweepEvery:            time.Minute,
+		SweepLimit:            500,
+	}
+}
+
+// Check returns everything that is wrong with the section, each with the key
+// first.
+func (c *Config) Check() (errs []error) {
+	wrong := func(key, why string) { errs = append(errs, fmt.Errorf("%s %s", key, why)) }
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"database_pool_max_size", int64(c.PoolMaxSize)},
+		{"database_pool_connection_timeout", int64(c.PoolConnectionTimeout)},
+		{"database_statement_timeout", int64(c.StatementTimeout)},
+		{"rates.reads_per_minute", int64(c.Rates.Reads)},
+		{"rates.read_burst", int64(c.Rates.ReadBurst)},
+		{"rates.writes_per_minute", int64(c.Rates.Writes)},
+		{"rates.write_burst", int64(c.Rates.WriteBurst)},
+		{"rates.tenant_per_second", int64(c.Rates.Tenant)},
+		{"rates.tenant_burst", int64(c.Rates.TenantBurst)},
+		{"quota.bytes", c.Quota.Bytes},
+		{"quota.namespaces", c.Quota.Namespaces},
+		{"quota.keys", c.Quota.Keys},
+		{"changes_poll_interval", int64(c.PollEvery)},
+		{"sweep_limit", int64(c.SweepLimit)},
+	} {
+		if n.value <= 0 {
+			wrong(n.key, "must be more than 0")
+		}
+	}
+	for key, d := range map[string]time.Duration{
+		"database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle, "sweep_interval": c.SweepEvery,
+	} {
+		if d < 0 {
+			wrong(key, "must not be negative")
+		}
+	}
+	for name, q := range c.Tiers {
+		if name == "" || q.Bytes < 0 || q.Namespaces < 0 || q.Keys < 0 {
+			wrong("tiers."+name, "must have a name, and no negative numbers")
+		}
+	}
+	return errs
+}
+
+// QuotaOf is the quota of a tier. A tier that is not configured any more has
+// that of none.
+func (c *Config) QuotaOf(tier string) Quota {
+	q, of := c.Quota, c.Tiers[tier]
+	if of.Bytes > 0 {
+		q.Bytes = of.Bytes
+	}
+	if of.Namespaces > 0 {
+		q.Namespaces = of.Namespaces
+	}
+	if of.Keys > 0 {
+		q.Keys = of.Keys
+	}
+	return q
+}

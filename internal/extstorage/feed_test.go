@@ -1,0 +1,189 @@
+package extstorage_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// TestChangesWait: who waits is told of a change of this process at once, of
+// another's after the interval, and of none when his time is over.
+func TestChangesWait(t *testing.T) {
+	t.Parallel()
+	asleep, tick := make(chan time.Duration), make(chan time.Time)
+	m := newRoom(t, func(o *ext.Options) {
+		o.After = func(d time.Duration) <-chan time.Time {
+			asleep <- d
+			return tick
+		}
+	})
+	type answer struct {
+		feed ext.Feed
+		err  error
+	}
+	ask := func(since ext.Seq) <-chan answer {
+		c := make(chan answer, 1)
+		go func() {
+			f, err := m.Changes(t.Context(), m.r, since, 10, time.Minute)
+			c <- answer{f, err}
+		}()
+		return c
+	}
+	waiting := ask(0)
+	if d := <-asleep; d != time.Second {
+		t.Errorf("it looks again after %v", d)
+	}
+	m.do(t, task(ext.PutTask, "k", "1"))
+	if got := <-waiting; got.err != nil || got.feed.Last != 1 || len(got.feed.Changes) != 1 {
+		t.Errorf("own change: %+v", got)
+	}
+
+	waiting = ask(1)
+	<-asleep
+	w := ext.Write{Now: ext.At(m.clock.Now()), Quota: ext.DefaultQuota(), Ops: []ext.Op{
+		{Namespace: "hidden", Key: "k", Value: "1", Metadata: ext.EmptyObject}, {Namespace: "c", Key: "k", Value: "1", Metadata: ext.EmptyObject},
+	}}
+	if _, err := m.store.Apply(t.Context(), m.r.Grant.Owner, w); err != nil { // by another process
+		t.Fatal(err)
+	}
+	tick <- time.Time{}
+	if got := <-waiting; got.err != nil || got.feed.Last != 3 || len(got.feed.Changes) != 1 || got.feed.Changes[0].Namespace != "c" {
+		t.Errorf("another's change: %+v", got)
+	}
+
+	waiting = ask(3)
+	<-asleep
+	m.clock.Advance(time.Minute)
+	tick <- time.Time{}
+	if got := <-waiting; got.err != nil || got.feed.Last != 3 || len(got.feed.Changes) != 0 {
+		t.Errorf("nothing: %+v", got)
+	}
+
+	waiting = ask(3)
+	<-asleep
+	if err := m.RevokeInstall(t.Context(), m.r.Grant.Owner); err != nil {
+		t.Fatal(err)
+	}
+	tick <- time.Time{}
+	if got := <-waiting; !errors.Is(got.err, ext.ErrRevoked) {
+		t.Errorf("revoked while it waits: %+v", got)
+	}
+}
+
+func TestChangesBounds(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	for pointer, ask := range map[string]func() error{
+		"/limit": func() error { _, err := m.Changes(t.Context(), m.r, 0, 0, 0); return err },
+		"/since": func() error { _, err := m.Changes(t.Context(), m.r, -1, 1, 0); return err },
+		"/wait":  func() error { _, err := m.Changes(t.Context(), m.r, 0, 1, 61*time.Second); return err },
+	} {
+		wantPlace(t, pointer, ask(), pointer)
+	}
+	if _, err := m.Changes(t.Context(), m.r, 5, 1, 0); !errors.Is(err, ext.ErrChangesGone) {
+		t.Errorf("a number that was never given out: %v", err)
+	}
+}
+
+func TestCheckSchema(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.activate(t, `{"type":"integer"}`)
+	for i := range 130 {
+		m.do(t, task(ext.PutTask, fmt.Sprintf("k%03d", i), fmt.Sprint(i)))
+	}
+	if _, err := m.Do(t.Context(), m.r, ext.Task{Namespace: "b", Key: "k", Value: "500"}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := m.CheckSchema(t.Context(), m.r, "a", []byte(`{"type":"integer","maximum":99}`))
+	run := report.DryRun
+	if err != nil || report.Active != 1 || report.Compatibility.Effect != "breaking" ||
+		run.Checked != 130 || run.Failed != 30 || len(run.First) != 10 || run.First[0].Key != "k100" || run.First[0].Revision != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if all, err := m.Schemas(t.Context(), m.r, "a"); err != nil || len(all) != 1 {
+		t.Errorf("it was registered: %v, %v", all, err)
+	}
+	if _, err := m.CheckVersion(t.Context(), m.r, "a", 2); !errors.Is(err, ext.ErrNoSchema) {
+		t.Errorf("a version that is not there: %v", err)
+	}
+	if report, err := m.CheckVersion(t.Context(), m.r, "a", 1); err != nil || report.DryRun.Failed != 0 || report.Compatibility.Effect != "harmless" {
+		t.Errorf("%+v, %v", report, err)
+	}
+	_, err = m.RegisterSchema(t.Context(), m.r, "a", []byte(`{"properties":{"x":{"type":"nothing"}}}`))
+	wantPlace(t, "no schema", err, "/properties/x/type")
+}
+
+// TestExportImport: what is exported can be imported, and once more, which
+// changes nothing.
+func TestExportImport(t *testing.T) {
+	t.Parallel()
+	m, to := newRoom(t), newRoom(t)
+	for i := range 7 {
+		put := task(ext.PutTask, fmt.Sprint("k", i), fmt.Sprint(i))
+		put.TTL = ext.Some(int64(60 * (i + 1)))
+		m.do(t, put)
+	}
+	var all []ext.Record
+	for cursor := ""; ; {
+		page, next, err := m.Export(t.Context(), m.r, cursor, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, page...); next == "" {
+			break
+		}
+		cursor = next
+	}
+	to.clock.Advance(time.Minute)
+	for i, want := range []ext.Imported{{Written: 6, Expired: 1}, {Same: 6, Expired: 1}} {
+		if got, err := to.Import(t.Context(), to.r, all); err != nil || got != want {
+			t.Errorf("import %d: %+v, %v; want %+v", i, got, err, want)
+		}
+	}
+	rec, err := to.GetRecord(t.Context(), to.r, "a", "k6", ext.Guard{})
+	if err != nil || rec.Value != "6" || rec.ExpiresAt != all[6].ExpiresAt || len(all) != 7 {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	_, _, err = to.Export(t.Context(), to.r, "edited", 3)
+	wantPlace(t, "an edited cursor", err, "/cursor")
+}
+
+func TestRegisterInstall(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t, func(o *ext.Options) { o.Config.Tiers = map[string]ext.Quota{"small": {Keys: 1}} })
+	o := m.r.Grant.Owner
+	wantPlace(t, "an unknown tier", m.RegisterInstall(t.Context(), o, ext.Install{Tier: "x"}), "/tier")
+	far := ext.Install{Overrides: ext.Overrides{Until: ext.At(m.clock.Now().Add(15 * 24 * time.Hour))}}
+	wantPlace(t, "an override for too long", m.RegisterInstall(t.Context(), o, far), "/overrides/until")
+	small := ext.Install{Tier: "small", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 2}}}
+	if err := m.RegisterInstall(t.Context(), o, small); err != nil {
+		t.Fatal(err)
+	}
+	m.do(t, task(ext.PutTask, "1", "1"))
+	m.do(t, task(ext.PutTask, "2", "1"))
+	_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "3", "1"))
+	if over, ok := errors.AsType[*ext.QuotaError](err); !ok || over.Limit != 2 || over.What != "keys" {
+		t.Errorf("over the override: %v", err)
+	}
+	m.clock.Advance(15 * 24 * time.Hour)
+	u, err := m.Usage(t.Context(), m.r)
+	if err != nil || u.Quota.Keys != 1 || u.Quota.Bytes != ext.MaxBytes {
+		t.Errorf("after the override: %+v, %v", u, err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	c := ext.DefaultConfig()
+	if errs := c.Check(); len(errs) != 0 {
+		t.Errorf("the default is wrong: %v", errs)
+	}
+	c.PollEvery, c.Quota.Keys, c.SweepEvery, c.Tiers = 0, 0, -1, map[string]ext.Quota{"x": {Bytes: -1}}
+	if errs := c.Check(); len(errs) != 4 {
+		t.Errorf("what is wrong: %v", errs)
+	}
+}

@@ -1,0 +1,214 @@
+package extstorage
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// GetRecord reads a record: ErrNoRecord, *MismatchError.
+func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Guard) (Record, error) {
+	p, err := s.may(ctx, r.Grant, ns, Read)
+	if err != nil {
+		return Record{}, err
+	}
+	rec, err := s.Store.Get(ctx, p.Owner, ns, key, s.moment())
+	if err != nil {
+		return Record{}, err
+	}
+	return rec, g.Check(rec.Revision, rec.Seq)
+}
+
+// Listing is a question for a page of a namespace.
+type Listing struct {
+	Namespace Namespace
+	Prefix    string
+	Cursor    string // of the page before; empty: from the beginning
+	Limit     int    // 1 to MaxPage
+	Reverse   bool
+	Values    bool
+	Metadata  bool
+}
+
+// ListRecords reads a page, and the cursor of the next; "" when it is the last.
+// The cursor is good for the same owner, namespace, prefix and direction.
+func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
+	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := checkLimit(l.Limit, MaxPage); err != nil {
+		return nil, "", err
+	}
+	if l.Prefix != "" {
+		if _, err := ParseKey(l.Prefix); err != nil {
+			return nil, "", under("/prefix", err)
+		}
+	}
+	question := []string{
+		"list", string(p.Owner.Tenant), string(p.Owner.Install), string(l.Namespace), l.Prefix, strconv.FormatBool(l.Reverse),
+	}
+	q := Query{
+		Namespace: l.Namespace, Prefix: l.Prefix, Reverse: l.Reverse, Limit: l.Limit,
+		Values: l.Values, Metadata: l.Metadata, Now: s.moment(),
+	}
+	if l.Cursor != "" {
+		after, err := s.cursors.open(l.Cursor, question...)
+		if err != nil {
+			return nil, "", under("/cursor", err)
+		}
+		q.After = Key(after)
+	}
+	page, err := s.Store.List(ctx, p.Owner, q)
+	if err == nil && page.More && len(page.Records) > 0 {
+		next = s.cursors.seal(string(page.Records[len(page.Records)-1].Key), question...)
+	}
+	return page.Records, next, err
+}
+
+func checkLimit(limit, most int) error {
+	if limit < 1 || limit > most {
+		return &ValidationError{Pointer: "/limit", Reason: "must be 1 to " + strconv.Itoa(most)}
+	}
+	return nil
+}
+
+// Bounds of a question for changes.
+const (
+	MaxChanges = 1000
+	MaxWait    = 60 * time.Second
+)
+
+// Changes reads what changed after a number in the namespaces that the bearer
+// may read, oldest first, and waits for something so long. Last of the answer is
+// where the next question goes on, which may be behind its last change.
+// ErrChangesGone when since is too old, or was never given out by this database.
+func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
+	if err := checkLimit(limit, MaxChanges); err != nil {
+		return Feed{}, err
+	}
+	switch {
+	case since < 0:
+		return Feed{}, &ValidationError{Pointer: "/since", Reason: "must not be negative"}
+	case wait < 0 || wait > MaxWait:
+		return Feed{}, &ValidationError{Pointer: "/wait", Reason: "must be 0 to 60 seconds"}
+	}
+	until := s.Clock().Add(wait)
+	for {
+		feed, full, made, leave, err := s.look(ctx, r, since, limit)
+		if err != nil || len(feed.Changes) > 0 {
+			leave()
+			return feed, err
+		}
+		since = feed.Last
+		left := until.Sub(s.Clock())
+		if left <= 0 && !full {
+			leave()
+			return feed, nil
+		}
+		if !full {
+			select {
+			case <-made:
+			case <-s.After(min(left, s.Config.PollEvery)):
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		if leave(); err != nil {
+			return Feed{}, err
+		}
+	}
+}
+
+// look reads one page of changes; full says that there are more behind it. Who
+// waits has to listen before he looks, or he would miss what is made in between.
+func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (feed Feed, full bool, made <-chan struct{}, leave func(), err error) {
+	made, leave = s.signals.wait(r.Grant.Owner)
+	p, err := s.pass(ctx, r.Grant) // each time: it may be revoked while it waits
+	if err != nil {
+		return feed, false, made, leave, err
+	}
+	if !p.reads() {
+		return feed, false, made, leave, ErrAccess
+	}
+	feed, err = s.Store.Changes(ctx, p.Owner, since, limit, s.moment())
+	if err != nil {
+		return feed, false, made, leave, err
+	}
+	if since > feed.Last {
+		return Feed{}, false, made, leave, ErrChangesGone
+	}
+	if n := len(feed.Changes); n > 0 {
+		full = feed.Changes[n-1].Seq < feed.Last
+		feed.Last = feed.Changes[n-1].Seq
+	}
+	feed.Changes = slices.DeleteFunc(feed.Changes, func(c Change) bool { return p.In(c.Namespace)&Read == 0 })
+	return feed, full, made, leave, nil
+}
+
+// reads reports whether there is a namespace that the bearer may read.
+func (p *Pass) reads() bool {
+	if p.Every&Read != 0 {
+		return true
+	}
+	for ns := range p.Namespaces {
+		if p.In(ns)&Read != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Warning is a quota that will be used up.
+type Warning struct {
+	What      string // "namespaces", "keys" or "bytes"
+	Namespace Namespace
+	Limit     int64
+	Used      int64
+	Percent   int // NoticePercent or WarnPercent, which was reached
+}
+
+// UsageReport is what an install has and may have.
+type UsageReport struct {
+	Usage
+	Quota    Quota
+	Warnings []Warning
+}
+
+// Usage reads what an install has, with those namespaces that the bearer may do
+// something in.
+func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
+	p, err := s.pass(ctx, r.Grant)
+	if err != nil {
+		return UsageReport{}, err
+	}
+	now := s.moment()
+	used, err := s.Store.Usage(ctx, p.Owner, now)
+	if err != nil {
+		return UsageReport{}, err
+	}
+	used.Namespaces = slices.DeleteFunc(used.Namespaces, func(n NamespaceUsage) bool { return p.In(n.Namespace) == 0 })
+	u := UsageReport{Usage: used, Quota: s.quota(&p.install, now)}
+	u.warn("namespaces", "", u.Quota.Namespaces, used.Counters.Namespaces)
+	for _, n := range used.Namespaces {
+		u.warn("keys", n.Namespace, u.Quota.Keys, n.Keys)
+	}
+	u.warn("bytes", "", u.Quota.Bytes, used.Counters.Bytes)
+	return u, nil
+}
+
+func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
+	for _, percent := range []int64{WarnPercent, NoticePercent} {
+		if used*100 >= limit*percent {
+			u.Warnings = append(u.Warnings, Warning{What: what, Namespace: ns, Limit: limit, Used: used, Percent: int(percent)})
+			return
+		}
+	}
+}
+
+// Namespaces is the part of Usage that is about namespaces.
+func (s *Service) Namespaces(ctx context.Context, r Request) ([]NamespaceUsage, error) {
+	u, err := s.Usage(ctx, r)
+	return u.Namespaces, err
+}

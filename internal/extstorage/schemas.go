@@ -1,0 +1,224 @@
+package extstorage
+
+import (
+	"context"
+
+	"holdfast/internal/fault"
+)
+
+// MaxSchemaBytes is the size of a schema document in canonical JSON.
+const MaxSchemaBytes = 64 << 10
+
+// errNotActive is a put that wants to be held against a version of its own choice.
+var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the version that is active"}
+
+// validate holds a value against the active schema and returns its version,
+// which the Store confirms when the value is put. What a schema refuses that was
+// known from before may be right by one that has been activated since, so that
+// is looked up.
+func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
+	known, cached := s.schemas.Get(at)
+	if cached {
+		if err := s.hold(known, v, want); err == nil || !fault.Is(err, fault.Invalid) {
+			return known.Version, err
+		}
+	}
+	active, err := s.Registry.Active(ctx, at.Owner, at.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	s.schemas.Add(at, active)
+	return active.Version, s.hold(active, v, want)
+}
+
+// hold holds a value against one schema; version 0 lets everything pass.
+func (s *Service) hold(sc Schema, v Value, want Optional[SchemaVersion]) error {
+	if want.Set && want.Value != sc.Version {
+		return errNotActive
+	}
+	if sc.Version == 0 {
+		return nil
+	}
+	return s.Validators.Validate(sc.Document, v)
+}
+
+// SchemaChange is one difference between two documents.
+type SchemaChange struct {
+	Pointer string // to the place in the new document or, of what is gone, in the old
+	Change  string
+	Effect  string // "harmless", "unknown" or "breaking"
+}
+
+// Compatibility is what is different in a document, and the effect of the worst.
+type Compatibility struct {
+	Effect  string
+	Changes []SchemaChange
+}
+
+// maxFailures is how many failures a dry run tells of.
+const maxFailures = 10
+
+// DryRun is what a schema would say of the records that are stored.
+type DryRun struct {
+	Checked, Failed int
+	First           []DryFailure // maxFailures at most, by key
+}
+
+// DryFailure is a record that a schema refuses.
+type DryFailure struct {
+	Key      Key
+	Revision Revision
+	Pointer  string // into the value
+	Reason   string
+}
+
+// SchemaReport is what is known of a document before it is activated.
+type SchemaReport struct {
+	Active        SchemaVersion // that it is compared with; 0: none
+	Compatibility Compatibility // "harmless" when there is none
+	DryRun        DryRun
+}
+
+// canonicalSchema makes a document canonical and checks it. Places are in it.
+func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
+	v, err := ParseValue(document, MaxSchemaBytes)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(v), s.Documents.Check([]byte(v))
+}
+
+// samples is how many records a new schema is tried with.
+const samples = 8
+
+// RegisterSchema adds a draft. It is checked, and tried with a few records.
+func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, document []byte) (Schema, error) {
+	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
+	if err != nil {
+		return Schema{}, err
+	}
+	if document, err = s.canonicalSchema(document); err != nil {
+		return Schema{}, err
+	}
+	if err := s.try(ctx, p.Owner, ns, document); err != nil {
+		return Schema{}, err
+	}
+	by, err := parseUUID(r.Caller.ID)
+	if err != nil {
+		by = "" // not everybody has one
+	}
+	return s.Registry.Register(ctx, p.Owner, ns, document, by, s.moment())
+}
+
+func (s *Service) try(ctx context.Context, o Owner, ns Namespace, document []byte) error {
+	page, err := s.Store.List(ctx, o, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
+	if err != nil {
+		return err
+	}
+	values := make([][]byte, len(page.Records))
+	for i := range page.Records {
+		values[i] = []byte(page.Records[i].Value)
+	}
+	return s.Documents.Trial(ctx, document, values)
+}
+
+// Schemas lists the versions of a namespace, the newest first.
+func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace) ([]Schema, error) {
+	p, err := s.may(ctx, r.Grant, ns, Read)
+	if err != nil {
+		return nil, err
+	}
+	return s.Registry.Schemas(ctx, p.Owner, ns)
+}
+
+// SetSchema activates or deprecates a version: ErrNoSchema.
+func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v SchemaVersion, status SchemaStatus) (Schema, error) {
+	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
+	if err != nil {
+		return Schema{}, err
+	}
+	if status != Active && status != Deprecated {
+		return Schema{}, &ValidationError{Pointer: "/status", Reason: "must be active or deprecated"}
+	}
+	sc, err := s.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
+	s.schemas.Remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
+	return sc, err
+}
+
+// CheckSchema compares a document with the active schema and holds the stored
+// records against it. It registers nothing.
+func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte) (report SchemaReport, err error) {
+	p, err := s.may(ctx, r.Grant, ns, Read)
+	if err != nil {
+		return report, err
+	}
+	if document, err = s.canonicalSchema(document); err != nil {
+		return report, err
+	}
+	if err := s.try(ctx, p.Owner, ns, document); err != nil {
+		return report, err
+	}
+	return s.report(ctx, p.Owner, ns, document)
+}
+
+// CheckVersion is CheckSchema of a version that is registered: ErrNoSchema.
+func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (report SchemaReport, err error) {
+	all, err := s.Schemas(ctx, r, ns)
+	if err != nil {
+		return report, err
+	}
+	for _, sc := range all {
+		if sc.Version == v {
+			return s.report(ctx, r.Grant.Owner, ns, sc.Document)
+		}
+	}
+	return report, ErrNoSchema
+}
+
+func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []byte) (report SchemaReport, err error) {
+	active, err := s.Registry.Active(ctx, o, ns)
+	if err != nil {
+		return report, err
+	}
+	report.Active, report.Compatibility.Effect = active.Version, "harmless"
+	if active.Version != 0 {
+		if report.Compatibility, err = s.Documents.Compatible(active.Document, document); err != nil {
+			return report, err
+		}
+	}
+	report.DryRun, err = s.dryRun(ctx, o, ns, document)
+	return report, err
+}
+
+// dryRun goes through the records of a namespace page by page.
+func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []byte) (run DryRun, err error) {
+	now := s.moment()
+	for after := (Position{Namespace: ns}); ; {
+		records, err := s.Store.Export(ctx, o, after, MaxPage, now)
+		if err != nil {
+			return run, err
+		}
+		for i := range records {
+			rec := &records[i]
+			if rec.Namespace != ns {
+				return run, nil
+			}
+			run.Checked++
+			err := s.Validators.Validate(document, rec.Value)
+			switch v, refused := err.(*ValidationError); { //nolint:errorlint // as Validators says
+			case err == nil:
+			case !refused:
+				return run, err
+			default:
+				if run.Failed++; len(run.First) < maxFailures {
+					run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Pointer, v.Reason})
+				}
+			}
+		}
+		if len(records) < MaxPage {
+			return run, nil
+		}
+		last := &records[len(records)-1]
+		after = Position{last.Namespace, last.Key}
+	}
+}

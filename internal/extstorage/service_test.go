@@ -1,0 +1,536 @@
+package extstorage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/extstorage/sqlite"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+// judges are jsonschema as the service wants it. A trial is not a process here.
+type judges struct{ cache *jsonschema.Cache }
+
+func placed(err error) error {
+	if e, ok := errors.AsType[*jsonschema.Error](err); ok {
+		return &ext.ValidationError{Pointer: e.Pointer, Reason: e.Reason}
+	}
+	return err
+}
+
+func (j judges) Validate(document []byte, v ext.Value) error {
+	s, err := j.cache.Schema(document)
+	if err != nil {
+		return placed(err)
+	}
+	return placed(s.Validate([]byte(v)))
+}
+
+func (judges) Check(document []byte) error { return placed(jsonschema.Check(document)) }
+
+func (judges) Trial(_ context.Context, document []byte, samples [][]byte) error {
+	s, err := jsonschema.Compile(document)
+	for _, sample := range samples {
+		if err == nil {
+			_ = s.Validate(sample) // whether it matches is not asked
+		}
+	}
+	return placed(err)
+}
+
+func (judges) Compatible(before, after []byte) (c ext.Compatibility, err error) {
+	report, err := jsonschema.Compatible(before, after)
+	c.Effect = report.Effect().String()
+	for _, change := range report {
+		c.Changes = append(c.Changes, ext.SchemaChange{Pointer: change.Pointer, Change: change.Change, Effect: change.Effect.String()})
+	}
+	return c, placed(err)
+}
+
+// room is a service on a database of its own, with a clock.
+type room struct {
+	*ext.Service
+	store *sqlite.Store
+	clock *clock.Manual
+	r     ext.Request // that may do everything in the namespaces a and b, and read c
+}
+
+func openStore(t testing.TB) *sqlite.Store {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	set, err := sqlite.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return sqlite.New(db)
+}
+
+const tenant, install = "0f8b2c1e-7d3a-4f7e-9a51-3c1d2e4f5a6b", "7d3a2c1e-0f8b-4f7e-9a51-3c1d2e4f5a6b"
+
+func newRoom(t testing.TB, change ...func(*ext.Options)) *room {
+	t.Helper()
+	store, hands := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123))
+	o := ext.Options{
+		Store: store, Registry: store, Installs: store, Config: ext.DefaultConfig(), Clock: hands.Now,
+		Validators: judges{jsonschema.NewCache(1 << 20)}, Documents: judges{}, CursorKey: []byte(strings.Repeat("k", 32)),
+	}
+	for _, fn := range change {
+		fn(&o)
+	}
+	s, err := ext.NewService(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant, err := ext.ParseGrant([]byte(`{"tenant_id":"` + tenant + `","install_id":"` + install + `","ns":{"a":"rw","b":"rw","c":"r"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &room{s, store, hands, ext.Request{Grant: grant, Caller: ext.Caller{Kind: "token", ID: "7"}}}
+}
+
+func task(kind ext.TaskKind, key, value string) ext.Task {
+	return ext.Task{Kind: kind, Namespace: "a", Key: ext.Key(key), Value: ext.Value(value)}
+}
+
+func increment(key, pointer, by string) ext.Task {
+	t := task(ext.IncrementTask, key, "")
+	p, _ := ext.ParsePointer(pointer) // a test's own is right
+	t.Increment = ext.Increment{Pointer: p, By: ext.Number(by), Create: true}
+	return t
+}
+
+func (m *room) do(t testing.TB, task ext.Task) ext.Result {
+	t.Helper()
+	res, err := m.Do(t.Context(), m.r, task)
+	if err != nil {
+		t.Fatalf("%+v: %v", task, err)
+	}
+	return res
+}
+
+func (m *room) wantValue(t testing.TB, key, want string) {
+	t.Helper()
+	rec, err := m.GetRecord(t.Context(), m.r, "a", ext.Key(key), ext.Guard{})
+	if err != nil || string(rec.Value) != want {
+		t.Errorf("%s is %s, %v; want %s", key, rec.Value, err, want)
+	}
+}
+
+func (m *room) activate(t testing.TB, document string) ext.SchemaVersion {
+	t.Helper()
+	sc, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(document))
+	if err == nil {
+		_, err = m.SetSchema(t.Context(), m.r, "a", sc.Version, ext.Active)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sc.Version
+}
+
+func wantPlace(t testing.TB, what string, err error, pointer string) {
+	t.Helper()
+	if v, ok := errors.AsType[*ext.ValidationError](err); !ok || v.Pointer != pointer {
+		t.Errorf("%s: %#v, want a refusal at %q", what, err, pointer)
+	}
+}
+
+// TestIncrementsAddUp: whoever comes in between, no increment is lost.
+func TestIncrementsAddUp(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	const writers, each = 16, 5
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				if _, err := m.Do(t.Context(), m.r, increment("n", "/count", "0.1")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	m.wantValue(t, "n", `{"count":8}`)
+	rec, err := m.GetRecord(t.Context(), m.r, "a", "n", ext.Guard{})
+	if err != nil || rec.Revision != writers*each {
+		t.Errorf("revision %d, %v", rec.Revision, err)
+	}
+}
+
+// TestPutMeetsActivation: a value that the new schema refuses is stored before
+// it is active or not at all.
+func TestPutMeetsActivation(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.activate(t, `{"type":["integer","string"]}`)
+	sc, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(`{"type":"string"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another process activates it, so that this one has the old one in its cache.
+	begun := make(chan struct{}, 8)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 1000 {
+				_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k"+strconv.Itoa(i), strconv.Itoa(n)))
+				if n == 0 {
+					begun <- struct{}{}
+				}
+				if err != nil {
+					wantPlace(t, "a put that came too late", err, "/value")
+					return
+				}
+			}
+			t.Error("the new schema was never held against a put")
+		})
+	}
+	for range 8 {
+		<-begun
+	}
+	before, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", sc.Version, ext.Active, ext.At(m.clock.Now())); err != nil {
+		t.Fatal(err)
+	}
+	after, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	end, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
+	if err != nil || end.Last != after.Last || end.Last < before.Last {
+		t.Errorf("changes %d before, %d after the activation and %d at the end, %v", before.Last, after.Last, end.Last, err)
+	}
+	// What only the new one lets pass, the old one in a cache does not refuse.
+	m.do(t, task(ext.PutTask, "text", `"x"`))
+	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", 1, ext.Active, ext.At(m.clock.Now())); err != nil {
+		t.Fatal(err)
+	}
+	m.do(t, task(ext.PutTask, "number", "1"))
+}
+
+func TestSchemaVersion(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.activate(t, `{"type":"array"}`)
+	for version, pointer := range map[ext.SchemaVersion]string{0: "/schemaVersion", 2: "/schemaVersion", 999: "/schemaVersion", 1: "/value"} {
+		put := task(ext.PutTask, "k", `{}`)
+		put.Schema = ext.Some(version)
+		_, err := m.Do(t.Context(), m.r, put)
+		wantPlace(t, fmt.Sprint("version ", version), err, pointer)
+	}
+	put := task(ext.PutTask, "k", `[]`)
+	put.Schema = ext.Some(ext.SchemaVersion(1))
+	m.do(t, put)
+	patch := task(ext.PatchTask, "k", `{"a":1}`)
+	_, err := m.Do(t.Context(), m.r, patch)
+	wantPlace(t, "a patch that makes an object", err, "")
+	m.wantValue(t, "k", `[]`)
+}
+
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.do(t, task(ext.PutTask, "k", "1"))
+	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
+	if err := m.store.SetInstall(t.Context(), o, ext.Install{RevokedAt: now}, now); err != nil { // by another process
+		t.Fatal(err)
+	}
+	m.clock.Advance(time.Second)
+	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); !errors.Is(err, ext.ErrRevoked) || !fault.Is(err, fault.Denied) {
+		t.Errorf("a second after it was revoked: %v", err)
+	}
+	if err := m.RegisterInstall(t.Context(), o, ext.Install{}); err != nil {
+		t.Fatal(err)
+	}
+	m.wantValue(t, "k", "1")
+	if err := m.RevokeInstall(t.Context(), o); err != nil { // here: at once
+		t.Fatal(err)
+	}
+	if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", "2")); !errors.Is(err, ext.ErrRevoked) {
+		t.Errorf("at once: %v", err)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	put := func(ns ext.Namespace) error {
+		_, err := m.Do(t.Context(), m.r, ext.Task{Namespace: ns, Key: "k", Value: "1"})
+		return err
+	}
+	if err := put("c"); !errors.Is(err, ext.ErrAccess) {
+		t.Errorf("a put where only r is granted: %v", err)
+	}
+	if denied, ok := errors.AsType[*ext.NamespaceDeniedError](put("d")); !ok || denied.Namespace != "d" {
+		t.Error("a put into a namespace that is not granted is not denied")
+	}
+	if err := put("b"); err != nil {
+		t.Error(err)
+	}
+	narrowed := ext.Install{Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read | ext.Modify, "b": ext.Read, "d": ext.Read | ext.Modify}}
+	if err := m.RegisterInstall(t.Context(), m.r.Grant.Owner, narrowed); err != nil {
+		t.Fatal(err)
+	}
+	if err := put("b"); !errors.Is(err, ext.ErrAccess) {
+		t.Errorf("a put where the operator leaves r: %v", err)
+	}
+	for _, ns := range []ext.Namespace{"c", "d"} {
+		if _, ok := errors.AsType[*ext.NamespaceDeniedError](put(ns)); !ok {
+			t.Errorf("a put into %s, which the token or the operator does not name, is not denied", ns)
+		}
+	}
+	if err := put("a"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseGrant(t *testing.T) {
+	t.Parallel()
+	claims := func(tenant, install, ns string) string {
+		return `{"exp":1,"tenant_id":` + tenant + `,"install_id":` + install + `,"ns":` + ns + `}`
+	}
+	id := `"` + tenant + `"`
+	for in, pointer := range map[string]string{
+		claims(id, id, `{"x":"rwx"}`):           "/ns/x",
+		claims(id, id, `{"X":"r"}`):             "/ns/X",
+		claims(id, id, `{"x":"r","x":"rw"}`):    "/ns/x",
+		claims(id, id, `null`):                  "/ns",
+		claims(id, id, `["x"]`):                 "/ns",
+		claims(id, id, `{"x":1}`):               "/ns",
+		claims(`"x"`, id, `{}`):                 "/tenant_id",
+		claims(`null`, id, `{}`):                "/tenant_id",
+		claims(id, `5`, `{}`):                   "/install_id",
+		`{"TENANT_ID":` + id + `,"ns":{}}`:      "-",
+		`[]`:                                    "",
+		`{`:                                     "",
+		`"` + strings.Repeat("x", 20_000) + `"`: "",
+	} {
+		g, err := ext.ParseGrant([]byte(in))
+		v, ok := errors.AsType[*ext.ValidationError](err)
+		if !ok || pointer != "-" && v.Pointer != pointer {
+			t.Errorf("%.100s: %#v, want a refusal at %q", in, err, pointer)
+		}
+		if g.Owner != (ext.Owner{}) && pointer == "/ns/x" && g.Namespaces != nil {
+			t.Errorf("%.100s grants %+v", in, g)
+		}
+	}
+}
+
+func TestCursors(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	for i := range 5 {
+		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
+	}
+	asked := ext.Listing{Namespace: "a", Prefix: "k", Limit: 2}
+	list := func(r ext.Request, l ext.Listing) (keys string, next string, err error) {
+		records, next, err := m.ListRecords(t.Context(), r, l)
+		for _, rec := range records {
+			keys += string(rec.Key)
+		}
+		return keys, next, err
+	}
+	var all, cursor string
+	for l := asked; ; l.Cursor = cursor {
+		keys, next, err := list(m.r, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all += keys; next == "" {
+			break
+		}
+		cursor = next
+	}
+	if all != "k0k1k2k3k4" {
+		t.Errorf("the pages are %s", all)
+	}
+	other := m.r
+	other.Grant.Owner.Install = tenant
+	for what, refused := range map[string]func(r *ext.Request, l *ext.Listing){
+		"namespace": func(_ *ext.Request, l *ext.Listing) { l.Namespace = "b" },
+		"prefix":    func(_ *ext.Request, l *ext.Listing) { l.Prefix = "k1" },
+		"direction": func(_ *ext.Request, l *ext.Listing) { l.Reverse = true },
+		"owner":     func(r *ext.Request, _ *ext.Listing) { *r = other },
+		"cut":       func(_ *ext.Request, l *ext.Listing) { l.Cursor = l.Cursor[:len(l.Cursor)-1] },
+		"text":      func(_ *ext.Request, l *ext.Listing) { l.Cursor = "k1" },
+		"long":      func(_ *ext.Request, l *ext.Listing) { l.Cursor = strings.Repeat("A", 5000) },
+	} {
+		r, l := m.r, asked
+		l.Cursor = cursor
+		refused(&r, &l)
+		_, _, err := list(r, l)
+		wantPlace(t, "another "+what, err, "/cursor")
+	}
+	for i := range cursor {
+		l := asked
+		l.Cursor = cursor[:i] + string(cursor[i]^1) + cursor[i+1:]
+		_, _, err := list(m.r, l)
+		wantPlace(t, "an edited cursor", err, "/cursor")
+	}
+}
+
+// TestExpiredRowsRefuseNothing: however many have expired, a put finds room.
+func TestExpiredRowsRefuseNothing(t *testing.T) {
+	t.Parallel()
+	const rows = ext.ReclaimLimit + 40
+	m := newRoom(t, func(o *ext.Options) { o.Config.Quota.Bytes = rows * 3 }) // 1 and {}
+	for i := 0; i < rows; i += ext.MaxItems {
+		var puts []ext.Task
+		for n := range ext.MaxItems {
+			put := task(ext.PutTask, fmt.Sprint("k", i+n), "1")
+			put.TTL = ext.Some[int64](60)
+			puts = append(puts, put)
+		}
+		if _, err := m.BulkPut(t.Context(), m.r, puts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As large as all of them, so that the first 500 are not enough.
+	large := task(ext.PutTask, "large", `"`+strings.Repeat("x", rows*3-4)+`"`)
+	_, err := m.Do(t.Context(), m.r, large)
+	if over, ok := errors.AsType[*ext.QuotaError](err); !ok || over.What != "bytes" {
+		t.Fatalf("while they live: %v", err)
+	}
+	m.clock.Advance(time.Minute)
+	m.do(t, large)
+	u, err := m.Usage(t.Context(), m.r)
+	if err != nil || u.Counters.Bytes != rows*3 || len(u.Warnings) != 1 || u.Warnings[0].Percent != ext.WarnPercent {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	if _, err := m.Do(t.Context(), m.r, task(ext.PatchTask, "k", `{"a":1}`)); !errors.Is(err, ext.ErrNoRecord) {
+		t.Errorf("a patch of nothing: %v", err)
+	}
+	put := task(ext.PutTask, "k", `{"a":1,"b":2}`)
+	put.TTL, put.Metadata = ext.Some[int64](60), `{"m":1}`
+	first := m.do(t, put)
+	patch := task(ext.PatchTask, "k", `{"a":null,"c":3}`)
+	patch.Guard.Match = ext.Tags{Set: true, Seqs: []ext.Seq{first.Seq}}
+	second := m.do(t, patch)
+	m.wantValue(t, "k", `{"b":2,"c":3}`)
+	rec, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{})
+	if err != nil || rec.Metadata != `{"m":1}` || rec.ExpiresAt != first.ExpiresAt || second.Revision != 2 {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	_, err = m.Do(t.Context(), m.r, patch)
+	if mismatch, ok := errors.AsType[*ext.MismatchError](err); !ok || mismatch.Current != 2 || !mismatch.Header {
+		t.Errorf("with the old tag: %v", err)
+	}
+}
+
+// TestBatch: tasks see what those before them did, and one that fails undoes all.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	batch := []ext.Task{task(ext.PutTask, "k", `{"n":1}`), increment("k", "/n", "2"), increment("k", "/n", "3"), task(ext.PatchTask, "k", `{"x":1}`)}
+	results, err := m.Batch(t.Context(), m.r, batch)
+	if err != nil || results[1].Sum != "3" || results[2].Sum != "6" || results[3].Revision != 4 {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	m.wantValue(t, "k", `{"n":6,"x":1}`)
+	check := task(ext.CheckTask, "k", "")
+	check.Guard.Revision = ext.Some[ext.Revision](9)
+	_, err = m.Batch(t.Context(), m.r, []ext.Task{task(ext.DeleteTask, "k", ""), increment("k", "/n", "1"), check})
+	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 2 || !fault.Is(err, fault.Conflict) {
+		t.Errorf("a check that fails: %v", err)
+	}
+	m.wantValue(t, "k", `{"n":6,"x":1}`)
+	if _, err := m.Batch(t.Context(), m.r, []ext.Task{task(ext.DeleteTask, "k", ""), increment("k", "/n", "1")}); err != nil {
+		t.Error(err)
+	}
+	m.wantValue(t, "k", `{"n":1}`)
+
+	_, err = m.BulkPut(t.Context(), m.r, []ext.Task{task(ext.PutTask, "x", "1"), task(ext.PutTask, "x", "2")})
+	wantPlace(t, "a key twice", err, "/key")
+	if _, err := m.Batch(t.Context(), m.r, make([]ext.Task, ext.MaxItems+1)); !errors.Is(err, ext.ErrTooMany) {
+		t.Errorf("too many: %v", err)
+	}
+	if _, err := m.Batch(t.Context(), m.r, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("none: %v", err)
+	}
+}
+
+// TestOnce: what was done is not done again, even if it would now fail.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	r := m.r
+	r.Once = &ext.Once{Key: "once", Request: [32]byte{1}}
+	add := increment("n", "", "5")
+	add.Increment.Max = "5"
+	for range 2 {
+		res, err := m.Do(t.Context(), r, add)
+		if err != nil || res.Sum != "5" || res.Revision != 1 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	r.Once = &ext.Once{Key: "once", Request: [32]byte{2}}
+	if _, err := m.Do(t.Context(), r, add); !errors.Is(err, ext.ErrKeyReused) {
+		t.Errorf("the key with another request: %v", err)
+	}
+	r.Once = &ext.Once{Key: "other"}
+	_, err := m.Do(t.Context(), r, add)
+	wantPlace(t, "over max", err, "")
+	m.wantValue(t, "n", "5")
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	with := func(change func(*ext.Task)) error {
+		put := task(ext.PutTask, "k", "1")
+		change(&put)
+		_, err := m.Do(t.Context(), m.r, put)
+		return err
+	}
+	for pointer, change := range map[string]func(*ext.Task){
+		"/ttlSeconds": func(p *ext.Task) { p.TTL = ext.Some[int64](59) },
+		"/value":      func(p *ext.Task) { p.Value = "" },
+		"/metadata":   func(p *ext.Task) { p.Metadata = "[]" },
+		"/key":        func(p *ext.Task) { p.Key = "a/b" },
+		"/namespace":  func(p *ext.Task) { p.Namespace = "-" },
+		"/by":         func(p *ext.Task) { p.Kind = ext.IncrementTask },
+	} {
+		wantPlace(t, pointer, with(change), pointer)
+	}
+	for what, change := range map[string]func(*ext.Task){
+		"value":    func(p *ext.Task) { p.Value = ext.Value(`"` + strings.Repeat("x", ext.MaxValueBytes) + `"`) },
+		"metadata": func(p *ext.Task) { p.Metadata = ext.Value(`{"x":"` + strings.Repeat("x", ext.MaxMetadataBytes) + `"}`) },
+	} {
+		if err := with(change); !errors.Is(err, ext.ErrTooLarge) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

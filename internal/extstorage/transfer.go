@@ -1,0 +1,152 @@
+package extstorage
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// Export reads a page of the records of an install that the bearer may read, in
+// the order of namespace and key, and the cursor of the next; "" when it is the
+// last. A page may be empty and not be the last.
+func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (records []Record, next string, err error) {
+	p, err := s.pass(ctx, r.Grant)
+	if err != nil {
+		return nil, "", err
+	}
+	if !p.reads() {
+		return nil, "", ErrAccess
+	}
+	if err := checkLimit(limit, MaxPage); err != nil {
+		return nil, "", err
+	}
+	question := []string{"export", string(p.Owner.Tenant), string(p.Owner.Install)}
+	var after Position
+	if cursor != "" {
+		place, err := s.cursors.open(cursor, question...)
+		if err != nil {
+			return nil, "", under("/cursor", err)
+		}
+		ns, key, _ := strings.Cut(place, "/") // which neither has
+		after = Position{Namespace(ns), Key(key)}
+	}
+	records, err = s.Store.Export(ctx, p.Owner, after, limit, s.moment())
+	if err != nil {
+		return nil, "", err
+	}
+	if n := len(records); n == limit {
+		next = s.cursors.seal(string(records[n-1].Namespace)+"/"+string(records[n-1].Key), question...)
+	}
+	return slices.DeleteFunc(records, func(rec Record) bool { return p.In(rec.Namespace)&Read == 0 }), next, nil
+}
+
+// Imported counts what an import did with its records.
+type Imported struct {
+	Written int
+	Same    int // were there already, as they are: an import may come again
+	Expired int // were left out
+}
+
+// Import puts records as Export gave them: at most as many as a batch may have,
+// all or none. Values are held against the active schemas, and a time to live
+// ends when it ended there. A record that was there before goes on with its own
+// revisions; a new one begins with 1. The failure of one is an *ItemError.
+func (s *Service) Import(ctx context.Context, r Request, records []Record) (done Imported, err error) {
+	p, err := s.pass(ctx, r.Grant)
+	if err != nil {
+		return done, err
+	}
+	now := s.moment()
+	var tasks []Task
+	var indexes []int // of the tasks' records
+	for i := range records {
+		rec := &records[i]
+		if err := p.need(rec.Namespace, Read|Modify); err != nil {
+			return done, &ItemError{i, err}
+		}
+		if rec.ExpiresAt.Reached(now) {
+			done.Expired++
+			continue
+		}
+		if rec.ExpiresAt > now+Moment(s.limits.MaxTTL.Milliseconds()) {
+			return done, &ItemError{i, &ValidationError{Pointer: "/expiresAt", Reason: "is too far ahead"}}
+		}
+		old, err := s.Store.Get(ctx, p.Owner, rec.Namespace, rec.Key, now)
+		if err != nil && !errors.Is(err, ErrNoRecord) {
+			return done, err
+		}
+		metadata := rec.Metadata
+		if metadata == "" {
+			metadata = EmptyObject
+		}
+		if err == nil && old.Value == rec.Value && old.Metadata == metadata && old.ExpiresAt == rec.ExpiresAt {
+			done.Same++
+			continue
+		}
+		tasks = append(tasks, Task{Namespace: rec.Namespace, Key: rec.Key, Value: rec.Value, Metadata: metadata, until: rec.ExpiresAt})
+		indexes = append(indexes, i)
+	}
+	if done.Written = len(tasks); done.Written == 0 {
+		return done, nil
+	}
+	_, err = s.BulkPut(ctx, r, tasks)
+	if item, ok := errors.AsType[*ItemError](err); ok {
+		err = &ItemError{indexes[item.Index], item.Err}
+	}
+	if err != nil {
+		return Imported{}, err
+	}
+	return done, nil
+}
+
+// RegisterInstall registers an install or changes what is registered. Overrides
+// without an end last for OverrideLifetime. A RevokedAt of 0 gives access again.
+func (s *Service) RegisterInstall(ctx context.Context, o Owner, in Install) error {
+	now := s.moment()
+	if _, known := s.Config.Tiers[in.Tier]; !known && in.Tier != "" {
+		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the configuration"}
+	}
+	v, most := &in.Overrides, now+Moment(OverrideLifetime.Milliseconds())
+	switch {
+	case v.Bytes < 0 || v.Namespaces < 0 || v.Keys < 0:
+		return &ValidationError{Pointer: "/overrides", Reason: "must not be negative"}
+	case v.Quota != Quota{} && v.Until == 0:
+		v.Until = most
+	case v.Until > most:
+		return &ValidationError{Pointer: "/overrides/until", Reason: "must be at most 14 days ahead"}
+	}
+	for ns := range in.Namespaces {
+		if _, err := ParseNamespace(string(ns)); err != nil {
+			return under(Pointer{"namespaces", string(ns)}.String(), err)
+		}
+	}
+	return s.setInstall(ctx, o, in, now)
+}
+
+func (s *Service) setInstall(ctx context.Context, o Owner, in Install, now Moment) error {
+	err := s.Installs.SetInstall(ctx, o, in, now)
+	s.installs.Remove(o) // also of an error, which may have come too late
+	return err
+}
+
+// ShowInstall is what is registered: ErrNoInstall.
+func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
+	return s.Installs.Install(ctx, o)
+}
+
+// RevokeInstall ends all access of an install, registered or not: here at once,
+// on other processes within a second. What it has stays.
+func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
+	in, err := s.Installs.Install(ctx, o)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	now := s.moment()
+	if in.RevokedAt == 0 {
+		in.RevokedAt = now
+	}
+	return s.setInstall(ctx, o, in, now)
+}
