@@ -1,12 +1,14 @@
 package extstorage_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // TestChangesWait: who waits is told of a change of this process at once, of
@@ -185,5 +187,101 @@ func TestConfig(t *testing.T) {
 	c.PollEvery, c.Quota.Keys, c.SweepEvery, c.Tiers = 0, 0, -1, map[string]ext.Quota{"x": {Bytes: -1}}
 	if errs := c.Check(); len(errs) != 4 {
 		t.Errorf("what is wrong: %v", errs)
+	}
+}
+
+// overtaken is a store on which somebody writes a record right after it was read.
+type overtaken struct{ ext.Store }
+
+func (s overtaken) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
+	rec, err := s.Store.Get(ctx, o, ns, key, now)
+	op := ext.Op{Namespace: ns, Key: key, Value: "1", Metadata: ext.EmptyObject}
+	_, broken := s.Apply(ctx, o, ext.Write{Now: now, Quota: ext.DefaultQuota(), Ops: []ext.Op{op}})
+	return rec, errors.Join(err, broken)
+}
+
+// TestOvertaken: a write that is always too late goes on until its time is over.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	m := newRoom(t, func(o *ext.Options) {
+		o.Store = overtaken{o.Store}
+		o.After = func(time.Duration) <-chan time.Time {
+			if tries++; tries == 30 {
+				cancel()
+				return nil
+			}
+			now := make(chan time.Time)
+			close(now)
+			return now
+		}
+	})
+	if _, err := m.Do(ctx, m.r, increment("n", "", "1")); !fault.Is(err, fault.Unavailable) || tries != 30 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+}
+
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := newRoom(t, func(o *ext.Options) {
+		o.After = func(time.Duration) <-chan time.Time {
+			cancel()
+			return nil
+		}
+	})
+	if _, err := m.Changes(ctx, m.r, 0, 1, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("the client has gone: %v", err)
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.activate(t, `{"type":"integer"}`)
+	rec := func(ns ext.Namespace, value ext.Value, until ext.Moment) ext.Record {
+		return ext.Record{Namespace: ns, Key: "k" + ext.Key(value), Value: value, Header: ext.Header{ExpiresAt: until}}
+	}
+	old, far := ext.Moment(1), ext.At(m.clock.Now().Add(31*24*time.Hour))
+	for what, last := range map[string]ext.Record{
+		"schema": rec("a", `"x"`, 0), "read only": rec("c", "1", 0), "denied": rec("d", "1", 0), "too far": rec("a", "2", far), "no value": rec("a", "", 0),
+	} {
+		_, err := m.Import(t.Context(), m.r, []ext.Record{rec("a", "0", old), rec("a", "1", 0), last})
+		if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 2 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if u, err := m.Usage(t.Context(), m.r); err != nil || u.Counters.Keys != 0 {
+		t.Errorf("something was written: %+v, %v", u, err)
+	}
+	if _, err := m.Import(t.Context(), m.r, make([]ext.Record, 21)); !errors.Is(err, ext.ErrTooMany) {
+		t.Errorf("too many: %v", err)
+	}
+}
+
+// TestWriteOnly: who may only write learns nothing of what there is.
+func TestWriteOnly(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.r.Grant.Namespaces = map[ext.Namespace]ext.Access{"a": ext.Modify}
+	m.do(t, task(ext.PutTask, "k", "1"))
+	m.do(t, task(ext.DeleteTask, "k", ""))
+	for what, ask := range map[string]func() error{
+		"get":       func() error { _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); return err },
+		"check":     func() error { _, err := m.Do(t.Context(), m.r, task(ext.CheckTask, "k", "")); return err },
+		"increment": func() error { _, err := m.Do(t.Context(), m.r, increment("k", "", "1")); return err },
+		"patch":     func() error { _, err := m.Do(t.Context(), m.r, task(ext.PatchTask, "k", "1")); return err },
+		"changes":   func() error { _, err := m.Changes(t.Context(), m.r, 0, 1, 0); return err },
+		"export":    func() error { _, _, err := m.Export(t.Context(), m.r, "", 1); return err },
+		"schemas":   func() error { _, err := m.Schemas(t.Context(), m.r, "a"); return err },
+		"list": func() error {
+			_, _, err := m.ListRecords(t.Context(), m.r, ext.Listing{Namespace: "a", Limit: 1})
+			return err
+		},
+	} {
+		if err := ask(); !errors.Is(err, ext.ErrAccess) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -259,6 +259,9 @@ func (a *plan) lost(err error) bool {
 // results are the answers. A request that was done before gets the sums of its
 // increments only where the records are still as it left them.
 func (s *Service) results(ctx context.Context, o Owner, tasks []Task, a *plan, applied Applied) ([]Result, error) {
+	if len(applied.Items) != len(tasks) { // the caller's hash does not tell requests apart
+		return nil, ErrKeyReused
+	}
 	results := make([]Result, len(tasks))
 	for i := range tasks {
 		t := &tasks[i]

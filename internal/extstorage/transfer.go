@@ -59,6 +59,10 @@ func (s *Service) Import(ctx context.Context, r Request, records []Record) (done
 	if err != nil {
 		return done, err
 	}
+	if len(records) > s.limits.Items {
+		return done, ErrTooMany
+	}
+	r.Once = nil // what it does depends on what is there
 	now := s.moment()
 	var tasks []Task
 	var indexes []int // of the tasks' records
