@@ -180,7 +180,7 @@ func afterGone(t *testing.T, u *user) {
 // afterOutside: a position outside the prefix neither leaves it nor brings
 // anything back.
 func afterOutside(t *testing.T, u *user) {
-	u.fill("s", "a", "b", "ba", "bb", "c")
+	u.fill("s", "a", "ab", "b", "ba", "bb", "c")
 	q := ss.Query{Namespace: "s", Prefix: "b"}
 	for _, c := range []struct {
 		after   string
