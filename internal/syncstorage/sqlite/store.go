@@ -63,13 +63,7 @@ func one[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...a
 	if err != nil {
 		return v, false, err
 	}
-	if found, err = stmt.Step(); found {
-		v = scan(stmt)
-	}
-	if reset := stmt.Reset(); err == nil {
-		err = reset
-	}
-	return v, found, err
+	return sqlitedb.One(stmt, scan)
 }
 
 // exec runs a statement that returns no rows.
@@ -78,11 +72,7 @@ func exec(c *sqlite.Conn, sql string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	_, err = stmt.Step()
-	if reset := stmt.Reset(); err == nil {
-		err = reset
-	}
-	return err
+	return sqlitedb.Exec(stmt)
 }
 
 // each runs a statement and hands every row to fn; an error of fn ends it.
@@ -91,18 +81,7 @@ func each(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) 
 	if err != nil {
 		return err
 	}
-	for {
-		row, err := stmt.Step()
-		if err == nil && row {
-			err = fn(stmt)
-		}
-		if err != nil || !row {
-			if reset := stmt.Reset(); err == nil {
-				err = reset
-			}
-			return err
-		}
-	}
+	return sqlitedb.Each(stmt, fn)
 }
 
 // bind prepares a statement, which the connection keeps, with its arguments.
