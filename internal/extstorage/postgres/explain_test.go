@@ -1,103 +1,16 @@
 package postgres
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
 )
-
-// explained is a connection that tells the plan of every statement that runs
-// on it, those inside functions included.
-type explained struct {
-	*pgx.Conn
-	plans []plan
-}
-
-type plan struct {
-	Query string `json:"Query Text"`
-	Plan  node
-}
-
-type node struct {
-	Type  string `json:"Node Type"`
-	Table string `json:"Relation Name"`
-	Index string `json:"Index Name"`
-	Cond  string `json:"Index Cond"`
-	Plans []node
-}
-
-// walk calls fn for the node and all below it.
-func (n *node) walk(fn func(*node)) {
-	fn(n)
-	for i := range n.Plans {
-		n.Plans[i].walk(fn)
-	}
-}
-
-func explain(t *testing.T, url string) *explained {
-	t.Helper()
-	conf, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &explained{}
-	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		_, text, found := strings.Cut(n.Message, "plan:\n")
-		var p plan
-		if err := json.Unmarshal([]byte(text), &p); !found || err != nil {
-			t.Errorf("a notice that is no plan: %s", n.Message)
-			return
-		}
-		e.plans = append(e.plans, p)
-	}
-	if e.Conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
-		t.Fatal(err)
-	}
-	// Not the test's context: that has ended when its cleanups run.
-	t.Cleanup(func() { _ = e.Close(context.Background()) })
-	_, err = e.Exec(t.Context(), `
-		LOAD 'auto_explain';
-		SET auto_explain.log_format = json;
-		SET auto_explain.log_level = notice;
-		SET auto_explain.log_nested_statements = on;
-		SET auto_explain.log_min_duration = 0`)
-	if err != nil {
-		t.Fatalf("the plans are seen through auto_explain, which needs a superuser: %v", err)
-	}
-	return e
-}
-
-// run executes a statement in a transaction that is rolled back, and returns
-// the plans that were used.
-func (e *explained) run(t *testing.T, s pgdb.Statement, args ...any) []plan {
-	t.Helper()
-	tx, err := e.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.plans = nil
-	rows, err := tx.Query(t.Context(), s.SQL, args...)
-	if err == nil {
-		rows.Close()
-		err = rows.Err()
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return e.plans
-}
 
 // fill makes tenants with two installs each, which have namespaces, records of
 // which half have a time to live, schemas, changes and answers, and many installs
@@ -207,13 +120,13 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	migrateAndRun(t, url, fill+`; ANALYZE`)
-	e := explain(t, url)
+	e := testdb.Explain(t, url)
 	for _, h := range hot() {
 		t.Run(h.name, func(t *testing.T) {
 			for range 7 {
 				used := map[string]bool{}
-				for _, p := range e.run(t, h.st, h.args...) {
-					p.Plan.walk(func(n *node) {
+				for _, p := range e.Run(t, h.st.SQL, h.args...) {
+					p.Plan.Walk(func(n *testdb.Node) {
 						used[n.Index] = true
 						if n.Type == "Seq Scan" {
 							t.Errorf("%s is read from end to end by\n%s", n.Table, p.Query)
@@ -241,15 +154,15 @@ func TestPlansWithoutStatistics(t *testing.T) {
 	migrateAndRun(t, url, `
 		INSERT INTO ext_storage_usage VALUES ('`+filledTenant+`', '`+filledInstall+`');
 		INSERT INTO ext_storage_schemas SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-' || n, 3, 'true', 'active' FROM generate_series(0, 3) n`)
-	e := explain(t, url)
+	e := testdb.Explain(t, url)
 	for _, h := range hot() {
 		if h.st.Name != sqlApply.Name && h.st.Name != sqlGet.Name && h.st.Name != sqlList.Name || h.name == "put that reclaims" {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
 			for range 7 {
-				for _, p := range e.run(t, h.st, h.args...) {
-					p.Plan.walk(func(n *node) {
+				for _, p := range e.Run(t, h.st.SQL, h.args...) {
+					p.Plan.Walk(func(n *testdb.Node) {
 						if n.Table == "ext_storage_records" && strings.HasSuffix(n.Type, "Scan") &&
 							(n.Index != "ext_storage_records_pkey" || !strings.Contains(n.Cond, "(key ") && !strings.Contains(n.Cond, "(key)")) {
 							t.Errorf("%s with %s finds a record in\n%s", n.Index, n.Cond, p.Query)

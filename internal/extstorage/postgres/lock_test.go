@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
@@ -22,74 +20,17 @@ import (
 // A step that decided on what it had read before the wait, or beside the lock,
 // would let both win.
 
-// arena is a database with a store, and a connection that can hold locks.
+// arena is a database with a store and its locks.
 type arena struct {
+	*testdb.Locks
 	store *postgres.Store
-	conn  *pgx.Conn // holds what the writers wait for
-	watch *pgx.Conn // sees them wait
 }
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
-	a := &arena{store: open(t, pgdb.Options{URL: url, MaxConns: 4})}
-	for _, c := range []**pgx.Conn{&a.conn, &a.watch} {
-		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Not the test's context: that has ended when its cleanups run.
-		t.Cleanup(func() { _ = conn.Close(context.Background()) })
-		*c = conn
-	}
-	return a
-}
-
-func (a *arena) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
-	if _, err := a.conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// waiting returns when n connections wait for a lock.
-func (a *arena) waiting(t *testing.T, n int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var now int
-		err := a.watch.QueryRow(t.Context(), `
-			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if now == n {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%d of %d writers wait", now, n)
-		}
-	}
-}
-
-// race starts the step twice while hold's transaction stands, ends that with
-// the word, and returns what the steps answered.
-func (a *arena) race(t *testing.T, hold, end string, step func(i int) error) [2]error {
-	t.Helper()
-	a.exec(t, `BEGIN`)
-	a.exec(t, hold)
-	answers := make(chan error, 2)
-	for i := range 2 {
-		go func() { answers <- step(i) }()
-	}
-	a.waiting(t, 2)
-	a.exec(t, end)
-	return [2]error{<-answers, <-answers}
+	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
+	return &arena{Locks: testdb.NewLocks(t, url), store: store} // the locks end first
 }
 
 // install is where they meet.
@@ -172,7 +113,7 @@ func TestTwoWaiters(t *testing.T) {
 			if err := apply(t, a.store, write(putOf("there"))); err != nil {
 				t.Fatal(err)
 			}
-			answers := a.race(t, holdInstall, `COMMIT`, func(i int) error { return apply(t, a.store, c.w(i)) })
+			answers := a.Race(t, holdInstall, `COMMIT`, func(i int) error { return apply(t, a.store, c.w(i)) })
 			lost := errors.Join(answers[0], answers[1])
 			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
 				t.Errorf("the answers are %v and %v; one must be %v", answers[0], answers[1], c.code)
@@ -193,7 +134,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 	var mu sync.Mutex
 	versions := map[ext.SchemaVersion]bool{}
-	answers := a.race(t, holdInstall, `COMMIT`, func(int) error {
+	answers := a.Race(t, holdInstall, `COMMIT`, func(int) error {
 		schema, err := a.store.Register(t.Context(), install, "toys", []byte(`true`), "", start)
 		mu.Lock()
 		defer mu.Unlock()
@@ -203,7 +144,7 @@ func TestTwoAtOnce(t *testing.T) {
 	if err := errors.Join(answers[:]...); err != nil || !versions[1] || !versions[2] {
 		t.Errorf("Register: %v, %v", versions, err)
 	}
-	answers = a.race(t, holdInstall, `COMMIT`, func(i int) error {
+	answers = a.Race(t, holdInstall, `COMMIT`, func(i int) error {
 		_, err := a.store.SetStatus(t.Context(), install, "toys", ext.SchemaVersion(1+i), ext.Active, start)
 		return err
 	})
@@ -215,8 +156,8 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Errorf("the schemas are %+v, %v", all, err)
 	}
 	// A put that waits while a schema becomes active has not been validated by it.
-	a.exec(t, `UPDATE ext_storage_schemas SET status = 'deprecated' WHERE `+ofInstall)
-	answers = a.race(t, holdInstall, `UPDATE ext_storage_schemas SET status = 'active' WHERE schema_version = 1 AND `+ofInstall+`; COMMIT`,
+	a.Exec(t, `UPDATE ext_storage_schemas SET status = 'deprecated' WHERE `+ofInstall)
+	answers = a.Race(t, holdInstall, `UPDATE ext_storage_schemas SET status = 'active' WHERE schema_version = 1 AND `+ofInstall+`; COMMIT`,
 		func(int) error { return apply(t, a.store, write(putOf("new"))) })
 	if !errors.Is(answers[0], ext.ErrSchemaChanged) || !errors.Is(answers[1], ext.ErrSchemaChanged) {
 		t.Errorf("put: %v", answers)
@@ -232,7 +173,7 @@ func TestFirstWriters(t *testing.T) {
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
 		t.Run(end, func(t *testing.T) {
 			a := newArena(t)
-			answers := a.race(t, `INSERT INTO ext_storage_usage VALUES ('`+string(install.Tenant)+`', '`+string(install.Install)+`')`, end,
+			answers := a.Race(t, `INSERT INTO ext_storage_usage VALUES ('`+string(install.Tenant)+`', '`+string(install.Install)+`')`, end,
 				func(int) error { return apply(t, a.store, write(create)) })
 			if (answers[0] == nil) == (answers[1] == nil) {
 				t.Errorf("the answers are %v and %v; one must win", answers[0], answers[1])
@@ -249,11 +190,11 @@ func TestWaiterIsEnded(t *testing.T) {
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
-	answers := a.race(t, holdInstall, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	answers := a.Race(t, holdInstall, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`, func(int) error {
 		return apply(t, a.store, write(putOf("new")))
 	})
-	a.exec(t, `COMMIT`)
+	a.Exec(t, `COMMIT`)
 	for _, err := range answers {
 		if !fault.Is(err, fault.Unavailable) {
 			t.Errorf("answered %v", err)
@@ -275,8 +216,8 @@ func TestOthersDoNotWait(t *testing.T) {
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
-	a.exec(t, `BEGIN`)
-	a.exec(t, holdInstall)
+	a.Exec(t, `BEGIN`)
+	a.Exec(t, holdInstall)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	sibling := ext.Owner{Tenant: install.Tenant, Install: owner(2).Install}
@@ -296,7 +237,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	if feed, err := a.store.Changes(ctx, install, 0, 9, start); err != nil || feed.Last != 1 {
 		t.Errorf("%+v, %v", feed, err)
 	}
-	a.exec(t, `COMMIT`)
+	a.Exec(t, `COMMIT`)
 }
 
 // TestNoDeadlock has 16 writers do mixed batches on two installs, over the same

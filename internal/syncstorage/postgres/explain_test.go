@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,96 +8,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
 )
-
-// explained is a connection that tells the plan of every statement that runs
-// on it, those inside functions and foreign keys included.
-type explained struct {
-	*pgx.Conn
-	plans []plan
-}
-
-type plan struct {
-	Query string `json:"Query Text"`
-	Plan  node
-}
-
-type node struct {
-	Type  string `json:"Node Type"`
-	Table string `json:"Relation Name"`
-	Index string `json:"Index Name"`
-	Cond  string `json:"Index Cond"`
-	Plans []node
-}
-
-// walk calls fn for the node and all below it.
-func (n *node) walk(fn func(*node)) {
-	fn(n)
-	for i := range n.Plans {
-		n.Plans[i].walk(fn)
-	}
-}
-
-func explain(t *testing.T, url string) *explained {
-	t.Helper()
-	conf, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &explained{}
-	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		_, text, found := strings.Cut(n.Message, "plan:\n")
-		var p plan
-		if err := json.Unmarshal([]byte(text), &p); !found || err != nil {
-			t.Errorf("a notice that is no plan: %s", n.Message)
-			return
-		}
-		e.plans = append(e.plans, p)
-	}
-	if e.Conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
-		t.Fatal(err)
-	}
-	// Not the test's context: that has ended when its cleanups run.
-	t.Cleanup(func() { _ = e.Close(context.Background()) })
-	_, err = e.Exec(t.Context(), `
-		LOAD 'auto_explain';
-		SET auto_explain.log_format = json;
-		SET auto_explain.log_level = notice;
-		SET auto_explain.log_nested_statements = on;
-		SET auto_explain.log_min_duration = 0`)
-	if err != nil {
-		t.Fatalf("the plans are seen through auto_explain, which needs a superuser: %v", err)
-	}
-	return e
-}
-
-// run executes a statement in a transaction that is rolled back, and returns
-// the plans that were used.
-func (e *explained) run(t *testing.T, s pgdb.Statement, args ...any) []plan {
-	t.Helper()
-	tx, err := e.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.plans = nil
-	rows, err := tx.Query(t.Context(), s.SQL, args...)
-	if err == nil {
-		rows.Close()
-		err = rows.Err()
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return e.plans
-}
 
 // fill makes users with a collection, records of which half have a time to
 // live, and an open batch each, and many names of collections.
@@ -171,13 +84,13 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	migrateAndRun(t, url, fill)
-	e := explain(t, url)
+	e := testdb.Explain(t, url)
 	for _, h := range hot() {
 		t.Run(h.name, func(t *testing.T) {
 			for range 7 {
 				used := map[string]bool{}
-				for _, p := range e.run(t, h.st, h.args...) {
-					p.Plan.walk(func(n *node) {
+				for _, p := range e.Run(t, h.st.SQL, h.args...) {
+					p.Plan.Walk(func(n *testdb.Node) {
 						used[n.Index] = true
 						if n.Type == "Seq Scan" {
 							t.Errorf("%s is read from end to end by\n%s", n.Table, p.Query)
@@ -206,15 +119,15 @@ func TestPlansWithoutStatistics(t *testing.T) {
 		INSERT INTO user_collections VALUES (200, 0, 'epoch'), (200, 7, now());
 		INSERT INTO batches VALUES (200, 7, 'batch', '2025-01-01');
 		INSERT INTO batch_bsos VALUES (200, 7, 'batch', 'id-1')`)
-	e := explain(t, url)
+	e := testdb.Explain(t, url)
 	for _, h := range hot() {
 		if !slices.Contains([]string{"put", "post", "append", "commit", "get", "list by ids"}, h.name) {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
 			for range 7 {
-				for _, p := range e.run(t, h.st, h.args...) {
-					p.Plan.walk(func(n *node) {
+				for _, p := range e.Run(t, h.st.SQL, h.args...) {
+					p.Plan.Walk(func(n *testdb.Node) {
 						// The sum of what has expired is not such a lookup.
 						if n.Table == "bsos" && strings.HasSuffix(n.Type, "Scan") && n.Index != "bsos_user_expiry_idx" &&
 							(n.Index != "bsos_pkey" || !strings.Contains(n.Cond, "bso_id")) {

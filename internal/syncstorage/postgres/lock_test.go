@@ -1,13 +1,9 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
@@ -20,74 +16,17 @@ import (
 // step that decided on what it had read before the wait, or beside the lock,
 // would let both win.
 
-// arena is a database with a store, and a connection that can hold locks.
+// arena is a database with a store and its locks.
 type arena struct {
+	*testdb.Locks
 	store *postgres.Store
-	conn  *pgx.Conn // holds what the writers wait for
-	watch *pgx.Conn // sees them wait
 }
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
-	a := &arena{store: open(t, pgdb.Options{URL: url, MaxConns: 4})}
-	for _, c := range []**pgx.Conn{&a.conn, &a.watch} {
-		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Not the test's context: that has ended when its cleanups run.
-		t.Cleanup(func() { _ = conn.Close(context.Background()) })
-		*c = conn
-	}
-	return a
-}
-
-func (a *arena) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
-	if _, err := a.conn.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// waiting returns when n connections wait for a lock.
-func (a *arena) waiting(t *testing.T, n int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var now int
-		err := a.watch.QueryRow(t.Context(), `
-			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if now == n {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%d of %d writers wait", now, n)
-		}
-	}
-}
-
-// race starts the step twice while hold's transaction stands, ends that with
-// the word, and returns what the steps answered.
-func (a *arena) race(t *testing.T, hold, end string, step func(i int) error) [2]error {
-	t.Helper()
-	a.exec(t, `BEGIN`)
-	a.exec(t, hold)
-	answers := make(chan error, 2)
-	for i := range 2 {
-		go func() { answers <- step(i) }()
-	}
-	a.waiting(t, 2)
-	a.exec(t, end)
-	return [2]error{<-answers, <-answers}
+	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
+	return &arena{Locks: testdb.NewLocks(t, url), store: store} // the locks end first
 }
 
 const holdUser = `SELECT 1 FROM user_collections WHERE user_id = 1 AND collection_id = 0 FOR UPDATE`
@@ -167,7 +106,7 @@ func TestTwoWaiters(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			answers := a.race(t, holdUser, `COMMIT`, func(i int) error { return c.step(a.store, i) })
+			answers := a.Race(t, holdUser, `COMMIT`, func(i int) error { return c.step(a.store, i) })
 			lost := errors.Join(answers[0], answers[1])
 			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
 				t.Errorf("the answers are %v and %v; one must be %v", answers[0], answers[1], c.code)
@@ -192,8 +131,8 @@ func TestFirstWriters(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newArena(t)
-			a.exec(t, c.setup)
-			answers := a.race(t, c.hold, c.end, func(int) error {
+			a.Exec(t, c.setup)
+			answers := a.Race(t, c.hold, c.end, func(int) error {
 				_, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "a"})
 				return err
 			})
@@ -214,12 +153,12 @@ func TestWaiterIsEnded(t *testing.T) {
 	if _, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	answers := a.race(t, holdUser, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	answers := a.Race(t, holdUser, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`, func(int) error {
 		_, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "b"})
 		return err
 	})
-	a.exec(t, `COMMIT`)
+	a.Exec(t, `COMMIT`)
 	for _, err := range answers {
 		if !fault.Is(err, fault.Unavailable) {
 			t.Errorf("answered %v", err)
@@ -240,7 +179,7 @@ func TestNewNameWaits(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
 		a := newArena(t)
-		answers := a.race(t, `INSERT INTO collections (name) VALUES ('toys')`, end, func(i int) error {
+		answers := a.Race(t, `INSERT INTO collections (name) VALUES ('toys')`, end, func(i int) error {
 			_, err := a.store.Put(t.Context(), ss.Owner{UID: int64(1 + i)},
 				ss.Write{Collection: "toys", Now: 1_700_000_000_000, MaxNames: 1}, ss.Update{ID: "a"})
 			return err

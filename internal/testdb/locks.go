@@ -1,0 +1,81 @@
+package testdb
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Locks holds writers of a database at a lock and lets them go together. A step
+// that decided on what it had read before the wait, or beside the lock, would
+// let several win where one may.
+type Locks struct {
+	conn  *pgx.Conn // holds what the writers wait for
+	watch *pgx.Conn // sees them wait
+}
+
+// NewLocks connects to the database.
+func NewLocks(t *testing.T, url string) *Locks {
+	t.Helper()
+	l := &Locks{}
+	for _, c := range []**pgx.Conn{&l.conn, &l.watch} {
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Not the test's context: that has ended when its cleanups run.
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		*c = conn
+	}
+	return l
+}
+
+// Exec runs a statement on the connection that holds the locks.
+func (l *Locks) Exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := l.conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// Waiting returns when n connections wait for a lock.
+func (l *Locks) Waiting(t *testing.T, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var now int
+		err := l.watch.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now == n {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%d of %d writers wait", now, n)
+		}
+	}
+}
+
+// Race starts the step twice while hold's transaction stands, ends that with
+// the word, and returns what the steps answered.
+func (l *Locks) Race(t *testing.T, hold, end string, step func(i int) error) [2]error {
+	t.Helper()
+	l.Exec(t, `BEGIN`)
+	l.Exec(t, hold)
+	answers := make(chan error, 2)
+	for i := range 2 {
+		go func() { answers <- step(i) }()
+	}
+	l.Waiting(t, 2)
+	l.Exec(t, end)
+	return [2]error{<-answers, <-answers}
+}

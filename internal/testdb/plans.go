@@ -1,0 +1,98 @@
+package testdb
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Explained is a connection that tells the plan of every statement that runs on
+// it, those inside functions and foreign keys included.
+type Explained struct {
+	conn  *pgx.Conn
+	plans []Plan
+}
+
+// Plan is how PostgreSQL has run a statement.
+type Plan struct {
+	Query string `json:"Query Text"`
+	Plan  Node
+}
+
+// Node is a step of a plan.
+type Node struct {
+	Type  string `json:"Node Type"`
+	Table string `json:"Relation Name"`
+	Index string `json:"Index Name"`
+	Cond  string `json:"Index Cond"`
+	Plans []Node
+}
+
+// Walk calls fn for the node and all below it.
+func (n *Node) Walk(fn func(*Node)) {
+	fn(n)
+	for i := range n.Plans {
+		n.Plans[i].Walk(fn)
+	}
+}
+
+// Explain connects to a database as one that tells its plans.
+func Explain(t *testing.T, url string) *Explained {
+	t.Helper()
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Explained{}
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		_, text, found := strings.Cut(n.Message, "plan:\n")
+		var p Plan
+		if err := json.Unmarshal([]byte(text), &p); !found || err != nil {
+			t.Errorf("a notice that is no plan: %s", n.Message)
+			return
+		}
+		e.plans = append(e.plans, p)
+	}
+	if e.conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
+		t.Fatal(err)
+	}
+	// Not the test's context: that has ended when its cleanups run.
+	t.Cleanup(func() { _ = e.conn.Close(context.Background()) })
+	_, err = e.conn.Exec(t.Context(), `
+		LOAD 'auto_explain';
+		SET auto_explain.log_format = json;
+		SET auto_explain.log_level = notice;
+		SET auto_explain.log_nested_statements = on;
+		SET auto_explain.log_min_duration = 0`)
+	if err != nil {
+		t.Fatalf("the plans are seen through auto_explain, which needs a superuser: %v", err)
+	}
+	return e
+}
+
+// Run executes a statement in a transaction that is rolled back, and returns
+// the plans that were used.
+func (e *Explained) Run(t *testing.T, sql string, args ...any) []Plan {
+	t.Helper()
+	tx, err := e.conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.plans = nil
+	rows, err := tx.Query(t.Context(), sql, args...)
+	if err == nil {
+		rows.Close()
+		err = rows.Err()
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e.plans
+}
