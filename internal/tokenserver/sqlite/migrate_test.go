@@ -1,8 +1,6 @@
 package sqlite_test
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -17,36 +15,28 @@ import (
 )
 
 // TestMigrationsKeepData goes from every schema, with data that was written
-// through it, to the newest. Who adds a migration adds its script of the data,
-// so that the next migration finds one.
+// through it, to the newest.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	set, err := sqlite.Migrations()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k := 1; k <= len(set.Migrations); k++ {
-		t.Run(fmt.Sprintf("%04d", k), func(t *testing.T) {
-			t.Parallel()
-			script, err := os.ReadFile(fmt.Sprintf("testdata/schema/%04d.sql", k))
-			if err != nil {
-				t.Fatal(err)
-			}
-			db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
-			if _, err := db.Migrate(t.Context(), migrations.Set{Room: set.Room, Migrations: set.Migrations[:k]}); err != nil {
-				t.Fatal(err)
-			}
-			err = db.Write(t.Context(), "the data", func(c *zombiezen.Conn) error {
-				return sqlitex.ExecuteScript(c, string(script), nil)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			applied, err := db.Migrate(t.Context(), set)
-			if err != nil || len(applied) != len(set.Migrations)-k {
-				t.Fatalf("applied %d migrations: %v", len(applied), err)
-			}
-			storetest.Migrated(t, sqlite.New(db))
+	testdb.EachSchema(t, len(set.Migrations), func(t *testing.T, k int, script string) {
+		db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
+		if _, err := db.Migrate(t.Context(), migrations.Set{Room: set.Room, Migrations: set.Migrations[:k]}); err != nil {
+			t.Fatal(err)
+		}
+		err := db.Write(t.Context(), "the data", func(c *zombiezen.Conn) error {
+			return sqlitex.ExecuteScript(c, script, nil)
 		})
-	}
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := db.Migrate(t.Context(), set)
+		if err != nil || len(applied) != len(set.Migrations)-k {
+			t.Fatalf("applied %d migrations: %v", len(applied), err)
+		}
+		storetest.Migrated(t, sqlite.New(db))
+	})
 }
