@@ -14,13 +14,10 @@ func batchKey() []string { return append(userKey(), "batch_id") }
 
 // Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	find := s.lookup
 	if create {
-		find = func(ctx context.Context, _ string) (int64, error) { return s.resolve(ctx, o, w) }
-	}
-	coll, err := find(ctx, w.Collection)
-	if err != nil {
-		return ss.Written{}, err
+		if err := s.ensure(ctx, o, w); err != nil {
+			return ss.Written{}, err
+		}
 	}
 	read := readBatch
 	if w.Quota.Limit > 0 {
@@ -28,7 +25,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	}
 	us = ss.Distinct(us)
 	p := spannerdb.Params{"batch": string(b), "ids": ids(us)}
-	err = s.write(ctx, "sync.append", o, w, coll, read, p, func(st *step) error {
+	err = s.write(ctx, "sync.append", o, w, read, p, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -173,15 +170,11 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 			return ss.Written{}, err
 		}
 	}
-	coll, err := s.lookup(ctx, w.Collection)
-	if err != nil {
-		return ss.Written{}, err
-	}
 	read := readCommit
 	if w.Quota.Limit > 0 {
 		read = readCommitQuota
 	}
-	err = s.write(ctx, "sync.commit", o, w, coll, read, spannerdb.Params{"batch": string(b)}, func(st *step) error {
+	err = s.write(ctx, "sync.commit", o, w, read, spannerdb.Params{"batch": string(b)}, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
-	err = s.delete(ctx, "sync.delete_bso", o, w, readRecords, spannerdb.Params{"ids": []string{id}}, func(st *step) error {
+	err = s.write(ctx, "sync.delete_bso", o, w, readRecords, spannerdb.Params{"ids": []string{id}}, func(st *step) error {
 		had, there := st.records[id]
 		if !there || !had.Live(st.stamp) {
 			return errNoRecord
@@ -29,7 +29,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 
 // DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
-	err = s.delete(ctx, "sync.delete_bsos", o, w, readRecords, spannerdb.Params{"ids": ids}, func(st *step) error {
+	err = s.write(ctx, "sync.delete_bsos", o, w, readRecords, spannerdb.Params{"ids": ids}, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -46,15 +46,6 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	return written, err
 }
 
-// delete is write in a collection that is not made.
-func (s *Store) delete(ctx context.Context, name string, o ss.Owner, w ss.Write, read spannerdb.Statement, p spannerdb.Params, fn func(*step) error) error {
-	coll := unknown
-	if id, known := s.ids.Load(w.Collection); known {
-		coll = id.(int64)
-	}
-	return s.write(ctx, name, o, w, coll, read, p, fn)
-}
-
 // take deletes a record.
 func (st *step) take(had record) {
 	st.remove("bsos", append(st.key(), had.ID)...)
@@ -67,7 +58,7 @@ func (st *step) take(had record) {
 // DeleteCollection implements syncstorage.Store. The collection's records and
 // batches go with its row; its stamp lives on in the row of collection 0.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
-	err = s.delete(ctx, "sync.delete_collection", o, w, readUser, nil, func(st *step) error {
+	err = s.write(ctx, "sync.delete_collection", o, w, readUser, nil, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -101,7 +92,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 // DeleteAll implements syncstorage.Store. Nothing stays but the count of the
 // names that the user brought in.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
-	return s.write(ctx, "sync.delete_all", o, ss.Write{}, unknown, readUser, nil, func(st *step) error {
+	return s.write(ctx, "sync.delete_all", o, ss.Write{}, readUser, nil, func(st *step) error {
 		if err := p.Check(st.last); err != nil {
 			return err
 		}

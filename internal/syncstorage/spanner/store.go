@@ -111,18 +111,20 @@ const unknown int64 = -1
 
 // lookup is the id of a collection's name, or unknown.
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
-	return s.find(name, func(fn func(*spanner.Row) error) error {
-		return s.db.Each(ctx, sqlCollectionID, spannerdb.Params{"name": name}, fn)
+	return s.find(name, func(st spannerdb.Statement, p spannerdb.Params, fn func(*spanner.Row) error) error {
+		return s.db.Each(ctx, st, p, fn)
 	})
 }
 
-// find looks a name up in memory, and then by each.
-func (s *Store) find(name string, each func(func(*spanner.Row) error) error) (int64, error) {
+// find looks a name up in memory, and then by each, a query on a snapshot or in
+// a transaction.
+func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Params, func(*spanner.Row) error) error) (int64, error) {
 	if id, ok := s.ids.Load(name); ok {
 		return id.(int64), nil
 	}
 	id := unknown
-	if err := each(func(r *spanner.Row) error { return r.Columns(&id) }); err != nil {
+	err := each(sqlCollectionID, spannerdb.Params{"name": name}, func(r *spanner.Row) error { return r.Columns(&id) })
+	if err != nil {
 		return unknown, err
 	}
 	if id != unknown {
@@ -131,17 +133,17 @@ func (s *Store) find(name string, each func(func(*spanner.Row) error) error) (in
 	return id, nil
 }
 
-// resolve is the id of a collection's name, which is made when the server does
-// not know it: in a transaction of its own, so that users who need the same new
+// ensure gives a collection's name an id when the server has none for it, and
+// remembers it: in a transaction of its own, so that users who need the same new
 // name wait for each other no longer than that takes. It stays, whatever becomes
 // of the write.
-func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int64, error) {
+func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
-		return unknown, err
+		return err
 	}
 	id, err := s.lookup(ctx, w.Collection)
 	if err != nil || id != unknown {
-		return id, err
+		return err
 	}
 	err = s.db.Write(ctx, "sync.name", func(tx *spannerdb.Tx) error {
 		var (
@@ -178,10 +180,10 @@ func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int64, err
 		)
 	})
 	if err != nil {
-		return unknown, err
+		return err
 	}
 	s.know(id, w.Collection)
-	return id, nil
+	return nil
 }
 
 func userKey() []string { return []string{"fxa_uid", "fxa_kid", "collection_id"} }

@@ -107,20 +107,19 @@ func (st *step) part(r *spanner.Row) error {
 }
 
 // write runs fn as one transaction, after reading what the statement has.
-func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, coll int64, statement spannerdb.Statement, p spannerdb.Params, fn func(*step) error) error {
+func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, statement spannerdb.Statement, p spannerdb.Params, fn func(*step) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
 	}
 	return s.db.Write(ctx, name, func(tx *spannerdb.Tx) error {
-		st := &step{s: s, tx: tx, o: o, w: w, coll: coll, rows: map[int64]collection{}, records: map[string]record{}}
+		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
-		if coll == unknown && w.Collection != "" {
-			// In this transaction, so that a write which brings the name in
-			// comes as a whole before this one or after it.
+		if w.Collection != "" {
+			// A name that this process has not met is looked up in this
+			// transaction, so that a write which brings it in comes as a whole
+			// before this one or after it.
 			var err error
-			if st.coll, err = s.find(w.Collection, func(fn func(*spanner.Row) error) error {
-				return tx.Each(sqlCollectionID, spannerdb.Params{"name": w.Collection}, fn)
-			}); err != nil {
+			if st.coll, err = s.find(w.Collection, tx.Each); err != nil {
 				return err
 			}
 		}
@@ -317,11 +316,10 @@ func (st *step) rest() int {
 
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
-	coll, err := s.resolve(ctx, o, w)
-	if err != nil {
+	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
 	}
-	err = s.write(ctx, "sync.put", o, w, coll, readRecords, spannerdb.Params{"ids": []string{u.ID}}, func(st *step) error {
+	err = s.write(ctx, "sync.put", o, w, readRecords, spannerdb.Params{"ids": []string{u.ID}}, func(st *step) error {
 		var modified ss.Timestamp
 		if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
 			modified = had.Modified
@@ -338,11 +336,10 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 
 // Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
-	coll, err := s.resolve(ctx, o, w)
-	if err != nil {
+	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
 	}
-	err = s.write(ctx, "sync.post", o, w, coll, readRecords, spannerdb.Params{"ids": ids(us)}, func(st *step) error {
+	err = s.write(ctx, "sync.post", o, w, readRecords, spannerdb.Params{"ids": ids(us)}, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
