@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/storetest"
 )
 
@@ -13,8 +13,8 @@ import (
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for _, c := range storetest.JudgeCases() {
-		var row *extstorage.Header
-		next := extstorage.Seq(1)
+		var row *ext.Header
+		next := ext.Seq(1)
 		if c.First != nil {
 			e, err := c.First.Judge(nil, storetest.CaseFirst, 0, next)
 			if err != nil {
@@ -32,9 +32,9 @@ func TestJudge(t *testing.T) {
 		if e.Item != c.Item || e.Change != c.Change || e.Delta != c.Delta {
 			t.Errorf("%s: %+v, want %+v", c.Name, e, c)
 		}
-		var want *extstorage.Header
+		var want *ext.Header
 		if r := c.Row; r != nil {
-			want = &extstorage.Header{
+			want = &ext.Header{
 				Revision: r.Revision, Seq: r.Seq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt,
 				ValueBytes: int64(len(r.Value)), MetadataBytes: int64(len(r.Metadata)),
 			}
@@ -47,8 +47,8 @@ func TestJudge(t *testing.T) {
 
 // same compares errors of the rule.
 func same(got, want error) bool {
-	if w, ok := errors.AsType[*extstorage.MismatchError](want); ok {
-		g, ok := errors.AsType[*extstorage.MismatchError](got)
+	if w, ok := errors.AsType[*ext.MismatchError](want); ok {
+		g, ok := errors.AsType[*ext.MismatchError](got)
 		return ok && *g == *w
 	}
 	return errors.Is(got, want)
@@ -59,38 +59,38 @@ func same(got, want error) bool {
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	type step struct {
-		ns           extstorage.Namespace
+		ns           ext.Namespace
 		bytes        int64 // of the install after it
 		namespaces   int64
 		before, keys int64
 	}
-	quota := extstorage.Quota{Bytes: 100, Namespaces: 2, Keys: 3}
+	quota := ext.Quota{Bytes: 100, Namespaces: 2, Keys: 3}
 	for _, c := range []struct {
 		name   string
-		before extstorage.Counters
+		before ext.Counters
 		steps  []step
 		what   string // "": it fits
 		index  int
 		used   int64
 	}{
-		{"nothing", extstorage.Counters{Bytes: 500, Namespaces: 9}, nil, "", 0, 0},
-		{"to the last", extstorage.Counters{}, []step{{"s", 100, 2, 2, 3}}, "", 0, 0},
-		{"a byte over", extstorage.Counters{}, []step{{"s", 101, 1, 0, 1}}, "bytes", 0, 101},
-		{"a namespace over", extstorage.Counters{}, []step{{"s", 1, 3, 0, 1}}, "namespaces", 0, 3},
-		{"a key over", extstorage.Counters{}, []step{{"s", 1, 1, 3, 4}}, "keys", 0, 4},
-		{"over before and not grown", extstorage.Counters{Bytes: 500, Namespaces: 9}, []step{{"s", 500, 9, 5, 5}}, "", 0, 0},
-		{"over before and shrunk", extstorage.Counters{Bytes: 500, Namespaces: 9}, []step{{"s", 400, 8, 6, 5}}, "", 0, 0},
-		{"over before and grown", extstorage.Counters{Bytes: 500}, []step{{"s", 501, 1, 1, 1}}, "bytes", 0, 501},
-		{"shrunk and grown back", extstorage.Counters{}, []step{{"s", 9, 1, 5, 4}, {"s", 9, 1, 4, 5}}, "", 0, 0},
-		{"shrunk and grown over that", extstorage.Counters{}, []step{{"s", 9, 1, 5, 4}, {"s", 9, 1, 4, 5}, {"s", 9, 1, 5, 6}}, "keys", 2, 6},
-		{"over and back", extstorage.Counters{}, []step{{"s", 101, 3, 3, 4}, {"s", 99, 2, 4, 3}}, "", 0, 0},
-		{"over, back and over", extstorage.Counters{}, []step{{"s", 101, 1, 0, 0}, {"s", 99, 1, 0, 0}, {"s", 102, 1, 0, 0}, {"s", 103, 1, 0, 0}}, "bytes", 2, 103},
-		{"between steps of another namespace", extstorage.Counters{}, []step{{"t", 1, 1, 0, 1}, {"s", 1, 1, 3, 4}, {"t", 1, 1, 1, 2}, {"s", 1, 1, 4, 4}}, "keys", 1, 4},
-		{"a step that leaves the keys", extstorage.Counters{}, []step{{"s", 1, 1, 0, 0}, {"s", 1, 1, 3, 4}, {"s", 1, 1, 0, 0}}, "keys", 1, 4},
+		{"nothing", ext.Counters{Bytes: 500, Namespaces: 9}, nil, "", 0, 0},
+		{"to the last", ext.Counters{}, []step{{"s", 100, 2, 2, 3}}, "", 0, 0},
+		{"a byte over", ext.Counters{}, []step{{"s", 101, 1, 0, 1}}, "bytes", 0, 101},
+		{"a namespace over", ext.Counters{}, []step{{"s", 1, 3, 0, 1}}, "namespaces", 0, 3},
+		{"a key over", ext.Counters{}, []step{{"s", 1, 1, 3, 4}}, "keys", 0, 4},
+		{"over before and not grown", ext.Counters{Bytes: 500, Namespaces: 9}, []step{{"s", 500, 9, 5, 5}}, "", 0, 0},
+		{"over before and shrunk", ext.Counters{Bytes: 500, Namespaces: 9}, []step{{"s", 400, 8, 6, 5}}, "", 0, 0},
+		{"over before and grown", ext.Counters{Bytes: 500}, []step{{"s", 501, 1, 1, 1}}, "bytes", 0, 501},
+		{"shrunk and grown back", ext.Counters{}, []step{{"s", 9, 1, 5, 4}, {"s", 9, 1, 4, 5}}, "", 0, 0},
+		{"shrunk and grown over that", ext.Counters{}, []step{{"s", 9, 1, 5, 4}, {"s", 9, 1, 4, 5}, {"s", 9, 1, 5, 6}}, "keys", 2, 6},
+		{"over and back", ext.Counters{}, []step{{"s", 101, 3, 3, 4}, {"s", 99, 2, 4, 3}}, "", 0, 0},
+		{"over, back and over", ext.Counters{}, []step{{"s", 101, 1, 0, 0}, {"s", 99, 1, 0, 0}, {"s", 102, 1, 0, 0}, {"s", 103, 1, 0, 0}}, "bytes", 2, 103},
+		{"between steps of another namespace", ext.Counters{}, []step{{"t", 1, 1, 0, 1}, {"s", 1, 1, 3, 4}, {"t", 1, 1, 1, 2}, {"s", 1, 1, 4, 4}}, "keys", 1, 4},
+		{"a step that leaves the keys", ext.Counters{}, []step{{"s", 1, 1, 0, 0}, {"s", 1, 1, 3, 4}, {"s", 1, 1, 0, 0}}, "keys", 1, 4},
 	} {
-		l := extstorage.NewLedger(c.before)
+		l := ext.NewLedger(c.before)
 		for _, s := range c.steps {
-			l.Note(extstorage.Counters{Bytes: s.bytes, Namespaces: s.namespaces}, s.ns, s.before, s.keys)
+			l.Note(ext.Counters{Bytes: s.bytes, Namespaces: s.namespaces}, s.ns, s.before, s.keys)
 		}
 		err := l.Check(quota)
 		if c.what == "" {
@@ -99,8 +99,8 @@ func TestLedger(t *testing.T) {
 			}
 			continue
 		}
-		item, _ := errors.AsType[*extstorage.ItemError](err)
-		over, ok := errors.AsType[*extstorage.QuotaError](err)
+		item, _ := errors.AsType[*ext.ItemError](err)
+		over, ok := errors.AsType[*ext.QuotaError](err)
 		if !ok || item == nil || item.Index != c.index || over.What != c.what || over.Used != c.used {
 			t.Errorf("%s: %+v of %+v, want %s at %d with %d", c.name, over, item, c.what, c.index, c.used)
 		}
@@ -110,21 +110,21 @@ func TestLedger(t *testing.T) {
 // TestNumbers: an answer survives being kept, and what is not one is refused.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	for _, a := range []extstorage.Applied{
+	for _, a := range []ext.Applied{
 		{},
-		{Counters: extstorage.Counters{Bytes: 1, Keys: 2, Namespaces: 3}},
-		{Items: []extstorage.Item{
+		{Counters: ext.Counters{Bytes: 1, Keys: 2, Namespaces: 3}},
+		{Items: []ext.Item{
 			{Revision: 1, Seq: 2, Created: true, CreatedAt: 3, UpdatedAt: 4, ExpiresAt: 5},
 			{Existed: true}, {}, {Revision: 1 << 60, Seq: 1 << 61, CreatedAt: 1 << 40, UpdatedAt: 1 << 41},
 		}},
 	} {
-		got, err := extstorage.AppliedOf(a.Numbers())
+		got, err := ext.AppliedOf(a.Numbers())
 		if err != nil || !reflect.DeepEqual(got, a) {
 			t.Errorf("%+v came back as %+v, %v", a, got, err)
 		}
 	}
 	for _, n := range []int{0, 2, 4, 9, 11} {
-		if _, err := extstorage.AppliedOf(make([]int64, n)); err == nil {
+		if _, err := ext.AppliedOf(make([]int64, n)); err == nil {
 			t.Errorf("%d numbers are an answer", n)
 		}
 	}
@@ -136,7 +136,7 @@ func TestSuccessor(t *testing.T) {
 		"": "", "a": "b", "az": "a{", "é": "ê", "a\u007f": "a\u0080", "\u07ff": "\u0800", "\ud7ff": "\ue000", "a\uffff": "a\U00010000",
 		"\U0010ffff": "", "\U0010ffff\U0010ffff": "", "a\U0010ffff": "b", "a\ud7ff\U0010ffff": "a\ue000",
 	} {
-		got, ok := extstorage.Successor(prefix)
+		got, ok := ext.Successor(prefix)
 		if got != want || ok != (want != "") {
 			t.Errorf("behind %q: %q, %v, want %q", prefix, got, ok, want)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 )
@@ -18,23 +18,23 @@ import (
 // what it has made of that so far.
 type step struct {
 	c     *sqlite.Conn
-	o     ss.Owner
-	now   ss.Moment
-	known bool        // the install has a row
-	has   ss.Counters // now; stored by finish
-	first ss.Seq      // before the step
-	last  ss.Seq
-	keys  map[ss.Namespace]*space // whose counters the step has asked for
+	o     ext.Owner
+	now   ext.Moment
+	known bool         // the install has a row
+	has   ext.Counters // now; stored by finish
+	first ext.Seq      // before the step
+	last  ext.Seq
+	keys  map[ext.Namespace]*space // whose counters the step has asked for
 }
 
 // space is the counter of a namespace.
 type space struct{ found, keys int64 }
 
-func begin(c *sqlite.Conn, o ss.Owner, now ss.Moment) (*step, error) {
+func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	st := &step{c: c, o: o, now: now}
-	seq, known, err := one(c, sqlInstallUsage, func(r *sqlite.Stmt) ss.Seq {
-		st.has = ss.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
-		return ss.Seq(r.ColumnInt64(3))
+	seq, known, err := one(c, sqlInstallUsage, func(r *sqlite.Stmt) ext.Seq {
+		st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
+		return ext.Seq(r.ColumnInt64(3))
 	}, o.Tenant, o.Install)
 	st.known, st.first, st.last = known, seq, seq
 	return st, err
@@ -67,7 +67,7 @@ func (st *step) finish() error {
 
 // count moves the counters. What a namespace has is asked for only when that
 // changes.
-func (st *step) count(ns ss.Namespace, d ss.Delta) (before, after int64, err error) {
+func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
 	st.has.Bytes += d.Bytes
 	st.has.Keys += d.Keys
 	if d.Keys == 0 {
@@ -80,7 +80,7 @@ func (st *step) count(ns ss.Namespace, d ss.Delta) (before, after int64, err err
 			return 0, 0, err
 		}
 		if st.keys == nil {
-			st.keys = map[ss.Namespace]*space{}
+			st.keys = map[ext.Namespace]*space{}
 		}
 		sp = &space{n, n}
 		st.keys[ns] = sp
@@ -97,37 +97,37 @@ func (st *step) count(ns ss.Namespace, d ss.Delta) (before, after int64, err err
 }
 
 // change notes a change in the install's feed.
-func (st *step) change(seq ss.Seq, op ss.ChangeOp, ns ss.Namespace, key ss.Key, revision ss.Revision) error {
+func (st *step) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
 	return exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, int64(st.now))
 }
 
 func scanInt64(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }
 
 // scanHeader reads the columns of a header from one on.
-func scanHeader(r *sqlite.Stmt, i int) ss.Header {
-	return ss.Header{
-		Revision: ss.Revision(r.ColumnInt64(i)), Seq: ss.Seq(r.ColumnInt64(i + 1)),
-		CreatedAt: ss.Moment(r.ColumnInt64(i + 2)), UpdatedAt: ss.Moment(r.ColumnInt64(i + 3)), ExpiresAt: ss.Moment(r.ColumnInt64(i + 4)),
+func scanHeader(r *sqlite.Stmt, i int) ext.Header {
+	return ext.Header{
+		Revision: ext.Revision(r.ColumnInt64(i)), Seq: ext.Seq(r.ColumnInt64(i + 1)),
+		CreatedAt: ext.Moment(r.ColumnInt64(i + 2)), UpdatedAt: ext.Moment(r.ColumnInt64(i + 3)), ExpiresAt: ext.Moment(r.ColumnInt64(i + 4)),
 		ValueBytes: r.ColumnInt64(i + 5), MetadataBytes: r.ColumnInt64(i + 6),
 	}
 }
 
 // Apply implements extstorage.Store.
-func (s *Store) Apply(ctx context.Context, o ss.Owner, w ss.Write) (applied ss.Applied, err error) {
+func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
-		return ss.Applied{}, err
+		return ext.Applied{}, err
 	}
 	err = s.db.Write(ctx, "ext.apply", func(c *sqlite.Conn) error {
 		applied, err = s.apply(c, o, &w)
 		return err
 	})
 	if err != nil {
-		return ss.Applied{}, err
+		return ext.Applied{}, err
 	}
 	return applied, nil
 }
 
-func (s *Store) apply(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Applied, err error) {
+func (s *Store) apply(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	if w.Once != nil {
 		if applied, err = replay(c, o, w); err != nil || applied.Replayed {
 			return applied, err
@@ -140,7 +140,7 @@ func (s *Store) apply(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Appli
 	if err != nil {
 		return applied, err
 	}
-	applied.Items = make([]ss.Item, len(w.Ops))
+	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
 		applied.Items[i] = effects[i].Item
 		if err := s.do(st, w, i, &effects[i]); err != nil {
@@ -155,8 +155,8 @@ func (s *Store) apply(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Appli
 }
 
 // makeRoom judges the write again after what has expired was removed.
-func makeRoom(c *sqlite.Conn, o ss.Owner, w *ss.Write, refused error) (*step, []effect, error) {
-	n, more, err := reclaim(c, o, w.Now, ss.ReclaimLimit)
+func makeRoom(c *sqlite.Conn, o ext.Owner, w *ext.Write, refused error) (*step, []effect, error) {
+	n, more, err := reclaim(c, o, w.Now, ext.ReclaimLimit)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +164,7 @@ func makeRoom(c *sqlite.Conn, o ss.Owner, w *ss.Write, refused error) (*step, []
 		return nil, nil, refused
 	}
 	st, effects, err := judge(c, o, w)
-	if over, ok := errors.AsType[*ss.QuotaError](err); ok {
+	if over, ok := errors.AsType[*ext.QuotaError](err); ok {
 		over.Expired = more
 	}
 	return st, effects, err
@@ -172,18 +172,18 @@ func makeRoom(c *sqlite.Conn, o ss.Owner, w *ss.Write, refused error) (*step, []
 
 // effect is what an operation will do to a record.
 type effect struct {
-	ss.Effect
-	old *ss.Header // the record before it; nil: there is none
-	seq ss.Seq     // of its change
+	ext.Effect
+	old *ext.Header // the record before it; nil: there is none
+	seq ext.Seq     // of its change
 }
 
 // judge decides what the operations will do, one after the other, and holds it
 // against the quota. It writes nothing.
-func judge(c *sqlite.Conn, o ss.Owner, w *ss.Write) (st *step, effects []effect, err error) {
+func judge(c *sqlite.Conn, o ext.Owner, w *ext.Write) (st *step, effects []effect, err error) {
 	if st, err = begin(c, o, w.Now); err != nil {
 		return st, nil, err
 	}
-	ledger := ss.NewLedger(st.has)
+	ledger := ext.NewLedger(st.has)
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
 		op, e := &w.Ops[i], &effects[i]
@@ -191,13 +191,13 @@ func judge(c *sqlite.Conn, o ss.Owner, w *ss.Write) (st *step, effects []effect,
 			return st, nil, err
 		}
 		var active int64
-		if op.Kind == ss.Put {
+		if op.Kind == ext.Put {
 			if active, _, err = one(c, sqlActiveVersion, scanInt64, o.Tenant, o.Install, op.Namespace); err != nil {
 				return st, nil, err
 			}
 		}
-		if e.Effect, err = op.Judge(e.old, w.Now, ss.SchemaVersion(active), st.last+1); err != nil {
-			return st, nil, &ss.ItemError{Index: i, Err: err}
+		if e.Effect, err = op.Judge(e.old, w.Now, ext.SchemaVersion(active), st.last+1); err != nil {
+			return st, nil, &ext.ItemError{Index: i, Err: err}
 		}
 		if e.Change != "" {
 			st.last++
@@ -213,13 +213,13 @@ func judge(c *sqlite.Conn, o ss.Owner, w *ss.Write) (st *step, effects []effect,
 }
 
 // record is the row of an operation as those before it leave it.
-func (st *step) record(w *ss.Write, before []effect, op *ss.Op) (*ss.Header, error) {
+func (st *step) record(w *ext.Write, before []effect, op *ext.Op) (*ext.Header, error) {
 	for i, e := range slices.Backward(before) {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
 			return e.Next, nil
 		}
 	}
-	row, found, err := one(st.c, sqlHeader, func(r *sqlite.Stmt) ss.Header { return scanHeader(r, 0) },
+	row, found, err := one(st.c, sqlHeader, func(r *sqlite.Stmt) ext.Header { return scanHeader(r, 0) },
 		st.o.Tenant, st.o.Install, op.Namespace, op.Key)
 	if err != nil || !found {
 		return nil, err
@@ -228,7 +228,7 @@ func (st *step) record(w *ss.Write, before []effect, op *ss.Op) (*ss.Header, err
 }
 
 // do writes what comes of an operation: record, change, and event of the audit.
-func (s *Store) do(st *step, w *ss.Write, i int, e *effect) error {
+func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
 	if e.Change == "" {
 		return nil
@@ -246,7 +246,7 @@ func (s *Store) do(st *step, w *ss.Write, i int, e *effect) error {
 }
 
 // put writes a record over what was there, which is nil when nothing was.
-func (st *step) put(op *ss.Op, h, old *ss.Header) error {
+func (st *step) put(op *ext.Op, h, old *ext.Header) error {
 	args := []any{
 		st.o.Tenant, st.o.Install, op.Namespace, op.Key,
 		h.Revision, h.Seq, int64(h.CreatedAt), int64(h.UpdatedAt), h.ExpiresAt, h.ValueBytes, h.MetadataBytes, op.Value,
@@ -261,13 +261,13 @@ func (st *step) put(op *ss.Op, h, old *ss.Header) error {
 }
 
 // tell tells the audit what an operation has done.
-func (s *Store) tell(st *step, w *ss.Write, i int, e *effect) error {
+func (s *Store) tell(st *step, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
-	case ss.ChangePut:
-		topic = ss.AuditPut
-	case ss.ChangeDelete:
-		topic = ss.AuditDelete
+	case ext.ChangePut:
+		topic = ext.AuditPut
+	case ext.ChangeDelete:
+		topic = ext.AuditDelete
 	default: // nothing was done, or what had expired was removed
 		return nil
 	}
@@ -279,29 +279,29 @@ func (s *Store) tell(st *step, w *ss.Write, i int, e *effect) error {
 }
 
 // replay is the answer that is kept for the key of the write, if there is one.
-func replay(c *sqlite.Conn, o ss.Owner, w *ss.Write) (applied ss.Applied, err error) {
+func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var request [32]byte
 	answer, found, err := one(c, sqlAnswer, func(r *sqlite.Stmt) string {
 		r.ColumnBytes(0, request[:])
 		return r.ColumnText(1)
-	}, o.Tenant, o.Install, w.Once.Key, int64(w.Now)-ss.AnswersKept.Milliseconds())
+	}, o.Tenant, o.Install, w.Once.Key, int64(w.Now)-ext.AnswersKept.Milliseconds())
 	if err != nil || !found {
 		return applied, err
 	}
 	if request != w.Once.Request {
-		return applied, ss.ErrKeyReused
+		return applied, ext.ErrKeyReused
 	}
 	var numbers []int64
 	if err := json.Unmarshal([]byte(answer), &numbers); err != nil {
 		return applied, fault.Wrap(fault.Internal, "a kept answer is not whole", err)
 	}
-	applied, err = ss.AppliedOf(numbers)
+	applied, err = ext.AppliedOf(numbers)
 	applied.Replayed = true
 	return applied, err
 }
 
 // keep keeps the answer for when the request comes again.
-func keep(c *sqlite.Conn, o ss.Owner, w *ss.Write, applied *ss.Applied) error {
+func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error {
 	if w.Once == nil {
 		return nil
 	}

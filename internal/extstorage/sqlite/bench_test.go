@@ -8,29 +8,29 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	store "holdfast/internal/extstorage/sqlite"
 )
 
-var benchOwner = ss.Owner{Tenant: "00000000-0000-4000-8000-000000000007", Install: "00000000-0000-4000-8000-000000000070"}
+var benchOwner = ext.Owner{Tenant: "00000000-0000-4000-8000-000000000007", Install: "00000000-0000-4000-8000-000000000070"}
 
-const benchNow ss.Moment = 1_700_000_000_000
+const benchNow ext.Moment = 1_700_000_000_000
 
-func benchWrite(ops ...ss.Op) ss.Write {
-	return ss.Write{Ops: ops, Now: benchNow, Quota: ss.DefaultQuota(), Caller: ss.Caller{Kind: "token", ID: "7"}}
+func benchWrite(ops ...ext.Op) ext.Write {
+	return ext.Write{Ops: ops, Now: benchNow, Quota: ext.DefaultQuota(), Caller: ext.Caller{Kind: "token", ID: "7"}}
 }
 
-func benchPut(i int) ss.Op {
-	return ss.Op{
-		Kind: ss.Put, Namespace: "settings", Key: ss.Key(fmt.Sprintf("key-%05d", i)),
-		Value: ss.Value(`"` + strings.Repeat("x", 498) + `"`), Metadata: ss.EmptyObject,
+func benchPut(i int) ext.Op {
+	return ext.Op{
+		Kind: ext.Put, Namespace: "settings", Key: ext.Key(fmt.Sprintf("key-%05d", i)),
+		Value: ext.Value(`"` + strings.Repeat("x", 498) + `"`), Metadata: ext.EmptyObject,
 	}
 }
 
 func fill(b *testing.B, s *store.Store, keys int) {
 	b.Helper()
 	for i := 0; i < keys; i += 20 {
-		var ops []ss.Op
+		var ops []ext.Op
 		for j := i; j < min(i+20, keys); j++ {
 			ops = append(ops, benchPut(j))
 		}
@@ -102,7 +102,7 @@ func BenchmarkRead(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("list/keys=%d", keys), func(b *testing.B) {
 			b.ReportAllocs()
-			q := ss.Query{Namespace: "settings", Limit: 25, Values: true, Metadata: true, Now: benchNow}
+			q := ext.Query{Namespace: "settings", Limit: 25, Values: true, Metadata: true, Now: benchNow}
 			for i := 0; b.Loop(); i++ {
 				q.After = benchPut(i % (keys - 25)).Key
 				p, err := s.List(b.Context(), benchOwner, q)

@@ -5,19 +5,19 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // reclaim removes at most limit expired records, and says whether more are left.
-func reclaim(c *sqlite.Conn, o ss.Owner, now ss.Moment, limit int) (n int, more bool, err error) {
+func reclaim(c *sqlite.Conn, o ext.Owner, now ext.Moment, limit int) (n int, more bool, err error) {
 	type expired struct {
-		ns  ss.Namespace
-		key ss.Key
-		h   ss.Header
+		ns  ext.Namespace
+		key ext.Key
+		h   ext.Header
 	}
 	var due []expired
 	err = each(c, sqlExpired, func(r *sqlite.Stmt) error {
-		due = append(due, expired{ss.Namespace(r.ColumnText(0)), ss.Key(r.ColumnText(1)), scanHeader(r, 2)})
+		due = append(due, expired{ext.Namespace(r.ColumnText(0)), ext.Key(r.ColumnText(1)), scanHeader(r, 2)})
 		return nil
 	}, o.Tenant, o.Install, int64(now), limit+1)
 	if err != nil || len(due) == 0 {
@@ -32,13 +32,13 @@ func reclaim(c *sqlite.Conn, o ss.Owner, now ss.Moment, limit int) (n int, more 
 	}
 	for _, d := range due {
 		st.last++
-		if err := st.change(st.last, ss.ChangeExpire, d.ns, d.key, d.h.Revision); err != nil {
+		if err := st.change(st.last, ext.ChangeExpire, d.ns, d.key, d.h.Revision); err != nil {
 			return 0, false, err
 		}
 		if err := exec(c, sqlDeleteRecord, o.Tenant, o.Install, d.ns, d.key); err != nil {
 			return 0, false, err
 		}
-		if _, _, err := st.count(d.ns, ss.Delta{Keys: -1, Bytes: -d.h.Bytes()}); err != nil {
+		if _, _, err := st.count(d.ns, ext.Delta{Keys: -1, Bytes: -d.h.Bytes()}); err != nil {
 			return 0, false, err
 		}
 	}
@@ -46,7 +46,7 @@ func reclaim(c *sqlite.Conn, o ss.Owner, now ss.Moment, limit int) (n int, more 
 }
 
 // Reclaim implements extstorage.Store.
-func (s *Store) Reclaim(ctx context.Context, o ss.Owner, now ss.Moment, limit int) (n int, err error) {
+func (s *Store) Reclaim(ctx context.Context, o ext.Owner, now ext.Moment, limit int) (n int, err error) {
 	if err := o.Check(); err != nil {
 		return 0, err
 	}
@@ -61,17 +61,17 @@ func (s *Store) Reclaim(ctx context.Context, o ss.Owner, now ss.Moment, limit in
 }
 
 // Sweep implements extstorage.Store.
-func (s *Store) Sweep(ctx context.Context, now ss.Moment, limit int) (n int, err error) {
+func (s *Store) Sweep(ctx context.Context, now ext.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "ext.sweep", func(c *sqlite.Conn) error {
 		if n, err = sweepRecords(c, now, limit); err != nil {
 			return err
 		}
-		swept, err := sweepOld(c, sqlSweepChanges, int64(now)-ss.ChangesKept.Milliseconds(), limit-n)
+		swept, err := sweepOld(c, sqlSweepChanges, int64(now)-ext.ChangesKept.Milliseconds(), limit-n)
 		if err != nil {
 			return err
 		}
 		n += swept
-		swept, err = sweepOld(c, sqlSweepAnswers, int64(now)-ss.AnswersKept.Milliseconds(), limit-n)
+		swept, err = sweepOld(c, sqlSweepAnswers, int64(now)-ext.AnswersKept.Milliseconds(), limit-n)
 		n += swept
 		return err
 	})
@@ -94,14 +94,14 @@ func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) 
 
 // sweepRecords removes what has expired of those installs that have what expired
 // first.
-func sweepRecords(c *sqlite.Conn, now ss.Moment, limit int) (total int, err error) {
+func sweepRecords(c *sqlite.Conn, now ext.Moment, limit int) (total int, err error) {
 	type due struct {
-		o ss.Owner
+		o ext.Owner
 		n int
 	}
 	var all []due
 	err = each(c, sqlExpiredOwners, func(r *sqlite.Stmt) error {
-		all = append(all, due{ss.Owner{Tenant: ss.TenantID(r.ColumnText(0)), Install: ss.InstallID(r.ColumnText(1))}, r.ColumnInt(2)})
+		all = append(all, due{ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}, r.ColumnInt(2)})
 		return nil
 	}, int64(now), limit)
 	if err != nil {

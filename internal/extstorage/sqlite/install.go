@@ -6,44 +6,44 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
 // Install implements extstorage.Installs.
-func (s *Store) Install(ctx context.Context, o ss.Owner) (in ss.Install, err error) {
+func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err error) {
 	if err := o.Check(); err != nil {
 		return in, err
 	}
 	var namespaces string
 	err = s.db.Read(ctx, "ext.install", func(c *sqlite.Conn) error {
 		var found bool
-		in, found, err = one(c, sqlInstall, func(r *sqlite.Stmt) ss.Install {
+		in, found, err = one(c, sqlInstall, func(r *sqlite.Stmt) ext.Install {
 			namespaces = r.ColumnText(5)
-			return ss.Install{
+			return ext.Install{
 				Tier: r.ColumnText(0),
-				Overrides: ss.Overrides{
-					Quota: ss.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
-					Until: ss.Moment(r.ColumnInt64(4)),
+				Overrides: ext.Overrides{
+					Quota: ext.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
+					Until: ext.Moment(r.ColumnInt64(4)),
 				},
-				RevokedAt: ss.Moment(r.ColumnInt64(6)), CreatedAt: ss.Moment(r.ColumnInt64(7)), UpdatedAt: ss.Moment(r.ColumnInt64(8)),
+				RevokedAt: ext.Moment(r.ColumnInt64(6)), CreatedAt: ext.Moment(r.ColumnInt64(7)), UpdatedAt: ext.Moment(r.ColumnInt64(8)),
 			}
 		}, o.Tenant, o.Install)
 		if err == nil && !found {
-			err = ss.ErrNoInstall
+			err = ext.ErrNoInstall
 		}
 		return err
 	})
 	if err == nil && namespaces != "" {
 		if err := json.Unmarshal([]byte(namespaces), &in.Namespaces); err != nil {
-			return ss.Install{}, fault.Wrap(fault.Internal, "a kept install is not whole", err)
+			return ext.Install{}, fault.Wrap(fault.Internal, "a kept install is not whole", err)
 		}
 	}
 	return in, err
 }
 
 // SetInstall implements extstorage.Installs.
-func (s *Store) SetInstall(ctx context.Context, o ss.Owner, in ss.Install, now ss.Moment) error {
+func (s *Store) SetInstall(ctx context.Context, o ext.Owner, in ext.Install, now ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err
 	}

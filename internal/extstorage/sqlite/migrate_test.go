@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/extstorage/storetest"
 	"holdfast/internal/outbox"
@@ -64,7 +64,7 @@ func TestOutboxTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ddl := outboxsqlite.New(outbox.Table{Name: extstorage.AuditTable, Owner: "tenant_id", Stream: "extension_install_id"}).DDL()
+	ddl := outboxsqlite.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id"}).DDL()
 	if !strings.Contains(set.Migrations[0].SQL, ddl) {
 		t.Errorf("the first migration does not have\n%s", ddl)
 	}

@@ -8,19 +8,19 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // scanRecord reads recordColumns, metadata and value.
-func scanRecord(r *sqlite.Stmt) ss.Record {
-	return ss.Record{
-		Namespace: ss.Namespace(r.ColumnText(0)), Key: ss.Key(r.ColumnText(1)), Header: scanHeader(r, 2),
-		Metadata: ss.Value(r.ColumnText(9)), Value: ss.Value(r.ColumnText(10)),
+func scanRecord(r *sqlite.Stmt) ext.Record {
+	return ext.Record{
+		Namespace: ext.Namespace(r.ColumnText(0)), Key: ext.Key(r.ColumnText(1)), Header: scanHeader(r, 2),
+		Metadata: ext.Value(r.ColumnText(9)), Value: ext.Value(r.ColumnText(10)),
 	}
 }
 
 // Get implements extstorage.Store.
-func (s *Store) Get(ctx context.Context, o ss.Owner, ns ss.Namespace, key ss.Key, now ss.Moment) (rec ss.Record, err error) {
+func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (rec ext.Record, err error) {
 	if err := o.Check(); err != nil {
 		return rec, err
 	}
@@ -28,7 +28,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, ns ss.Namespace, key ss.Key
 		var found bool
 		rec, found, err = one(c, sqlGet, scanRecord, o.Tenant, o.Install, int64(now), ns, key)
 		if err == nil && !found {
-			err = ss.ErrNoRecord
+			err = ext.ErrNoRecord
 		}
 		return err
 	})
@@ -36,12 +36,12 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, ns ss.Namespace, key ss.Key
 }
 
 // List implements extstorage.Store.
-func (s *Store) List(ctx context.Context, o ss.Owner, q ss.Query) (p ss.Page, err error) {
+func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page, err error) {
 	if err := o.Check(); err != nil {
 		return p, err
 	}
 	sql, from, to := sqlList, q.Prefix, any(greatest{})
-	if end, ok := ss.Successor(q.Prefix); ok {
+	if end, ok := ext.Successor(q.Prefix); ok {
 		to = end
 	}
 	switch {
@@ -55,7 +55,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q ss.Query) (p ss.Page, er
 		from = max(from, string(q.After)+"\x01")
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
-		p = ss.Page{Records: make([]ss.Record, 0, q.Limit)}
+		p = ext.Page{Records: make([]ext.Record, 0, q.Limit)}
 		err := each(c, sql, func(r *sqlite.Stmt) error {
 			if len(p.Records) == q.Limit {
 				p.More = true
@@ -73,7 +73,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q ss.Query) (p ss.Page, er
 }
 
 // Export implements extstorage.Store.
-func (s *Store) Export(ctx context.Context, o ss.Owner, after ss.Position, limit int, now ss.Moment) (all []ss.Record, err error) {
+func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, limit int, now ext.Moment) (all []ext.Record, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, after ss.Position, limit
 }
 
 // Changes implements extstorage.Store.
-func (s *Store) Changes(ctx context.Context, o ss.Owner, since ss.Seq, limit int, _ ss.Moment) (f ss.Feed, err error) {
+func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (f ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return f, err
 	}
@@ -99,12 +99,12 @@ func (s *Store) Changes(ctx context.Context, o ss.Owner, since ss.Seq, limit int
 		f.Last = st.last
 		next := since
 		err = each(c, sqlChanges, func(r *sqlite.Stmt) error {
-			if next++; ss.Seq(r.ColumnInt64(0)) != next {
+			if next++; ext.Seq(r.ColumnInt64(0)) != next {
 				return errStopped // a clock that was turned has made a gap
 			}
-			f.Changes = append(f.Changes, ss.Change{
-				Seq: next, Op: ss.ChangeOp(r.ColumnText(1)), Namespace: ss.Namespace(r.ColumnText(2)), Key: ss.Key(r.ColumnText(3)),
-				Revision: ss.Revision(r.ColumnInt64(4)), At: ss.Moment(r.ColumnInt64(5)),
+			f.Changes = append(f.Changes, ext.Change{
+				Seq: next, Op: ext.ChangeOp(r.ColumnText(1)), Namespace: ext.Namespace(r.ColumnText(2)), Key: ext.Key(r.ColumnText(3)),
+				Revision: ext.Revision(r.ColumnInt64(4)), At: ext.Moment(r.ColumnInt64(5)),
 			})
 			return nil
 		}, o.Tenant, o.Install, since, limit)
@@ -112,18 +112,18 @@ func (s *Store) Changes(ctx context.Context, o ss.Owner, since ss.Seq, limit int
 		case err != nil && !errors.Is(err, errStopped):
 			return err
 		case len(f.Changes) == 0 && since < f.Last && limit > 0:
-			return ss.ErrChangesGone
+			return ext.ErrChangesGone
 		}
 		return nil
 	})
 	if err != nil {
-		return ss.Feed{}, err
+		return ext.Feed{}, err
 	}
 	return f, nil
 }
 
 // Usage implements extstorage.Store.
-func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Moment) (u ss.Usage, err error) {
+func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.Usage, err error) {
 	if err := o.Check(); err != nil {
 		return u, err
 	}
@@ -134,7 +134,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Moment) (u ss.Usag
 		}
 		u.Counters = st.has
 		return each(c, sqlUsage, func(r *sqlite.Stmt) error {
-			u.Namespaces = append(u.Namespaces, ss.NamespaceUsage{Namespace: ss.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)})
+			u.Namespaces = append(u.Namespaces, ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)})
 			return nil
 		}, o.Tenant, o.Install, int64(now))
 	})
@@ -142,7 +142,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Moment) (u ss.Usag
 }
 
 // Audit implements extstorage.Store.
-func (s *Store) Audit(ctx context.Context, o ss.Owner) (a ss.Audit, err error) {
+func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return a, err
 	}
@@ -152,10 +152,10 @@ func (s *Store) Audit(ctx context.Context, o ss.Owner) (a ss.Audit, err error) {
 			return err
 		}
 		a.Counters = st.has
-		counters, counted := map[ss.Namespace]int64{}, map[ss.Namespace]int64{}
+		counters, counted := map[ext.Namespace]int64{}, map[ext.Namespace]int64{}
 		err = each(c, sqlCount, func(r *sqlite.Stmt) error {
 			n := r.ColumnInt64(1)
-			counted[ss.Namespace(r.ColumnText(0))] = n
+			counted[ext.Namespace(r.ColumnText(0))] = n
 			a.Counted.Namespaces++
 			a.Counted.Keys += n
 			a.Counted.Bytes += r.ColumnInt64(2)
@@ -165,7 +165,7 @@ func (s *Store) Audit(ctx context.Context, o ss.Owner) (a ss.Audit, err error) {
 			return err
 		}
 		err = each(c, sqlCounters, func(r *sqlite.Stmt) error {
-			counters[ss.Namespace(r.ColumnText(0))] = r.ColumnInt64(1)
+			counters[ext.Namespace(r.ColumnText(0))] = r.ColumnInt64(1)
 			return nil
 		}, o.Tenant, o.Install)
 		a.Namespaces = differ(counters, counted)
@@ -176,12 +176,12 @@ func (s *Store) Audit(ctx context.Context, o ss.Owner) (a ss.Audit, err error) {
 
 // differ are the namespaces whose counter is not what was counted, in their
 // order.
-func differ(counters, counted map[ss.Namespace]int64) (wrong []ss.NamespaceAudit) {
+func differ(counters, counted map[ext.Namespace]int64) (wrong []ext.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)
 	for _, ns := range slices.Sorted(maps.Keys(all)) {
 		if counters[ns] != counted[ns] {
-			wrong = append(wrong, ss.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
+			wrong = append(wrong, ext.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
 		}
 	}
 	return wrong

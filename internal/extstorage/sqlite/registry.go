@@ -5,47 +5,47 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
 // scanSchema reads schemaColumns.
-func scanSchema(ns ss.Namespace) func(r *sqlite.Stmt) ss.Schema {
-	return func(r *sqlite.Stmt) ss.Schema {
-		return ss.Schema{
-			Namespace: ns, Version: ss.SchemaVersion(r.ColumnInt64(0)), Status: ss.SchemaStatus(r.ColumnText(1)),
-			CreatedAt: ss.Moment(r.ColumnInt64(2)), UpdatedAt: ss.Moment(r.ColumnInt64(3)), CreatedBy: r.ColumnText(4),
+func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
+	return func(r *sqlite.Stmt) ext.Schema {
+		return ext.Schema{
+			Namespace: ns, Version: ext.SchemaVersion(r.ColumnInt64(0)), Status: ext.SchemaStatus(r.ColumnText(1)),
+			CreatedAt: ext.Moment(r.ColumnInt64(2)), UpdatedAt: ext.Moment(r.ColumnInt64(3)), CreatedBy: r.ColumnText(4),
 			Document: []byte(r.ColumnText(5)),
 		}
 	}
 }
 
 // Register implements extstorage.Registry.
-func (s *Store) Register(ctx context.Context, o ss.Owner, ns ss.Namespace, document []byte, by string, now ss.Moment) (ss.Schema, error) {
-	sc := ss.Schema{Namespace: ns, Status: ss.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
+func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (ext.Schema, error) {
+	sc := ext.Schema{Namespace: ns, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
 	if err := o.Check(); err != nil {
-		return ss.Schema{}, err
+		return ext.Schema{}, err
 	}
 	err := s.db.Write(ctx, "ext.register", func(c *sqlite.Conn) error {
 		last, _, err := one(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
 		if err != nil {
 			return err
 		}
-		sc.Version = ss.SchemaVersion(last + 1)
+		sc.Version = ext.SchemaVersion(last + 1)
 		return exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, int64(now), int64(now), optional(by), string(document))
 	})
 	if err != nil {
-		return ss.Schema{}, err
+		return ext.Schema{}, err
 	}
 	return sc, nil
 }
 
 // SetStatus implements extstorage.Registry.
-func (s *Store) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v ss.SchemaVersion, status ss.SchemaStatus, now ss.Moment) (sc ss.Schema, err error) {
+func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return sc, err
 	}
-	if status != ss.Active && status != ss.Deprecated {
+	if status != ext.Active && status != ext.Deprecated {
 		return sc, fault.New(fault.Invalid, "a schema is activated or deprecated")
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
@@ -55,11 +55,11 @@ func (s *Store) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v ss
 		case err != nil:
 			return err
 		case !found:
-			return ss.ErrNoSchema
+			return ext.ErrNoSchema
 		case sc.Status == status:
 			return nil
 		}
-		if status == ss.Active {
+		if status == ext.Active {
 			if err := exec(c, sqlDeprecateActive, o.Tenant, o.Install, ns, int64(now)); err != nil {
 				return err
 			}
@@ -68,13 +68,13 @@ func (s *Store) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v ss
 		return exec(c, sqlSetStatus, o.Tenant, o.Install, ns, v, status, int64(now))
 	})
 	if err != nil {
-		return ss.Schema{}, err
+		return ext.Schema{}, err
 	}
 	return sc, nil
 }
 
 // Schemas implements extstorage.Registry.
-func (s *Store) Schemas(ctx context.Context, o ss.Owner, ns ss.Namespace) (all []ss.Schema, err error) {
+func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) (all []ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Store) Schemas(ctx context.Context, o ss.Owner, ns ss.Namespace) (all [
 }
 
 // Active implements extstorage.Registry.
-func (s *Store) Active(ctx context.Context, o ss.Owner, ns ss.Namespace) (sc ss.Schema, err error) {
+func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return sc, err
 	}

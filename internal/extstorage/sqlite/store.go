@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
@@ -38,9 +38,9 @@ type Store struct {
 }
 
 var (
-	_ extstorage.Store    = (*Store)(nil)
-	_ extstorage.Registry = (*Store)(nil)
-	_ extstorage.Installs = (*Store)(nil)
+	_ ext.Store    = (*Store)(nil)
+	_ ext.Registry = (*Store)(nil)
+	_ ext.Installs = (*Store)(nil)
 )
 
 // New returns a store on a file that Migrations have been applied to, or will
@@ -50,7 +50,7 @@ func New(db *sqlitedb.DB) *Store {
 }
 
 func newOutbox() *outboxsqlite.Outbox {
-	return outboxsqlite.New(outbox.Table{Name: extstorage.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
+	return outboxsqlite.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
 // Outbox is the table of the audit's events, as a relay needs it.
@@ -118,13 +118,13 @@ func bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) {
 			stmt.BindInt64(i, v)
 		case bool:
 			stmt.BindBool(i, v)
-		case extstorage.Revision:
+		case ext.Revision:
 			stmt.BindInt64(i, int64(v))
-		case extstorage.Seq:
+		case ext.Seq:
 			stmt.BindInt64(i, int64(v))
-		case extstorage.SchemaVersion:
+		case ext.SchemaVersion:
 			stmt.BindInt64(i, int64(v))
-		case extstorage.Moment:
+		case ext.Moment:
 			if v == 0 {
 				stmt.BindNull(i)
 			} else {
@@ -138,19 +138,19 @@ func bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) {
 			} else {
 				stmt.BindText(i, string(v))
 			}
-		case extstorage.TenantID:
+		case ext.TenantID:
 			stmt.BindText(i, string(v))
-		case extstorage.InstallID:
+		case ext.InstallID:
 			stmt.BindText(i, string(v))
-		case extstorage.Namespace:
+		case ext.Namespace:
 			stmt.BindText(i, string(v))
-		case extstorage.Key:
+		case ext.Key:
 			stmt.BindText(i, string(v))
-		case extstorage.Value:
+		case ext.Value:
 			stmt.BindText(i, string(v))
-		case extstorage.ChangeOp:
+		case ext.ChangeOp:
 			stmt.BindText(i, string(v))
-		case extstorage.SchemaStatus:
+		case ext.SchemaStatus:
 			stmt.BindText(i, string(v))
 		case []byte:
 			stmt.BindBytes(i, v)

@@ -8,7 +8,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/extstorage/storetest"
 	"holdfast/internal/testdb"
@@ -46,12 +46,12 @@ func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	s := sqlite.New(db)
 	return storetest.Harness{
 		Store: s, Registry: s, Installs: s,
-		Events: func(t testing.TB, o extstorage.Owner) []storetest.Event { return events(t, db, o) },
+		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
 	}
 }
 
 // events reads what an install has in the outbox.
-func events(t testing.TB, db *sqlitedb.DB, o extstorage.Owner) (all []storetest.Event) {
+func events(t testing.TB, db *sqlitedb.DB, o ext.Owner) (all []storetest.Event) {
 	t.Helper()
 	err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) error {
 		return sqlitex.Execute(c, `SELECT seq, topic, key, payload, created_at FROM ext_storage_outbox
@@ -60,7 +60,7 @@ func events(t testing.TB, db *sqlitedb.DB, o extstorage.Owner) (all []storetest.
 			ResultFunc: func(r *zombiezen.Stmt) error {
 				all = append(all, storetest.Event{
 					Seq: r.ColumnInt64(0), Topic: r.ColumnText(1), Key: r.ColumnText(2), Payload: r.ColumnText(3),
-					At: extstorage.Moment(r.ColumnInt64(4) / 1000),
+					At: ext.Moment(r.ColumnInt64(4) / 1000),
 				})
 				return nil
 			},

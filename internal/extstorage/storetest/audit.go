@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func auditChecks() []check {
@@ -56,7 +56,7 @@ func auditEvents(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), validated)
 	u.now += second
 	w := u.write(put("s", "a", `2`), look("s", "a"), del("log", "b"), del("s", "none"), mortal("s", "c", `1`, u.now+1))
-	w.Caller = ss.Caller{Kind: "admin"}
+	w.Caller = ext.Caller{Kind: "admin"}
 	_, err := u.h.Store.Apply(t.Context(), u.owner, w)
 	must(t, "Apply", err)
 	at := u.now
@@ -66,12 +66,12 @@ func auditEvents(t *testing.T, u *user) {
 	u.now++
 	u.reclaim(10)
 	u.wantEvents(0,
-		Event{1, ss.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, noon},
-		Event{2, ss.AuditPut, "log/b", `{"operation":"put","namespace":"log","key":"b","schemaVersion":1,"caller":"token","callerId":"7","revision":1}`, noon},
-		Event{3, ss.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"admin","callerId":"","revision":2}`, at},
-		Event{4, ss.AuditDelete, "log/b", `{"operation":"delete","namespace":"log","key":"b","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
-		Event{5, ss.AuditPut, "s/c", `{"operation":"put","namespace":"s","key":"c","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
-		Event{7, ss.AuditPut, "s/d", `{"operation":"put","namespace":"s","key":"d","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, at + 1},
+		Event{1, ext.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, noon},
+		Event{2, ext.AuditPut, "log/b", `{"operation":"put","namespace":"log","key":"b","schemaVersion":1,"caller":"token","callerId":"7","revision":1}`, noon},
+		Event{3, ext.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"admin","callerId":"","revision":2}`, at},
+		Event{4, ext.AuditDelete, "log/b", `{"operation":"delete","namespace":"log","key":"b","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
+		Event{5, ext.AuditPut, "s/c", `{"operation":"put","namespace":"s","key":"c","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
+		Event{7, ext.AuditPut, "s/d", `{"operation":"put","namespace":"s","key":"d","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, at + 1},
 	)
 }
 
@@ -79,7 +79,7 @@ func auditEvents(t *testing.T, u *user) {
 func auditOddNames(t *testing.T, u *user) {
 	for _, key := range oddKeys {
 		w := u.write(put("s", key, `1`))
-		w.Caller = ss.Caller{Kind: "runner", ID: key + `"\` + "\n"}
+		w.Caller = ext.Caller{Kind: "runner", ID: key + `"\` + "\n"}
 		_, err := u.h.Store.Apply(t.Context(), u.owner, w)
 		must(t, "Apply", err)
 	}

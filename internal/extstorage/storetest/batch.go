@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func batchChecks() []check {
@@ -28,20 +28,20 @@ func batchInOrder(t *testing.T, u *user) {
 	u.apply(put("settings", "b", `"old"`), put("settings", "c", `"old"`))
 	a := u.apply(put("settings", "z", `1`), put("settings", "b", `1`), del("settings", "c"), del("settings", "none"), look("settings", "none"), put("log", "a", `1`))
 	n := u.now
-	equal(t, "items", a.Items, []ss.Item{
+	equal(t, "items", a.Items, []ext.Item{
 		{Revision: 1, Seq: 3, Created: true, CreatedAt: n, UpdatedAt: n},
 		{Revision: 2, Seq: 4, CreatedAt: n, UpdatedAt: n},
 		{Existed: true},
 		{}, {},
 		{Revision: 1, Seq: 6, Created: true, CreatedAt: n, UpdatedAt: n},
 	})
-	equal(t, "changes", u.changes(2), []ss.Change{
-		{Seq: 3, Op: ss.ChangePut, Namespace: "settings", Key: "z", Revision: 1, At: n},
-		{Seq: 4, Op: ss.ChangePut, Namespace: "settings", Key: "b", Revision: 2, At: n},
-		{Seq: 5, Op: ss.ChangeDelete, Namespace: "settings", Key: "c", Revision: 1, At: n},
-		{Seq: 6, Op: ss.ChangePut, Namespace: "log", Key: "a", Revision: 1, At: n},
+	equal(t, "changes", u.changes(2), []ext.Change{
+		{Seq: 3, Op: ext.ChangePut, Namespace: "settings", Key: "z", Revision: 1, At: n},
+		{Seq: 4, Op: ext.ChangePut, Namespace: "settings", Key: "b", Revision: 2, At: n},
+		{Seq: 5, Op: ext.ChangeDelete, Namespace: "settings", Key: "c", Revision: 1, At: n},
+		{Seq: 6, Op: ext.ChangePut, Namespace: "log", Key: "a", Revision: 1, At: n},
 	})
-	equal(t, "counters", a.Counters, ss.Counters{Bytes: 9, Keys: 3, Namespaces: 2})
+	equal(t, "counters", a.Counters, ext.Counters{Bytes: 9, Keys: 3, Namespaces: 2})
 	u.state()
 }
 
@@ -49,20 +49,20 @@ func batchEmpty(t *testing.T, u *user) {
 	equal(t, "items", len(u.apply().Items), 0)
 	u.wantState("nothing", state{})
 	u.apply(put("settings", "a", `1`))
-	equal(t, "counters", u.apply().Counters, ss.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
+	equal(t, "counters", u.apply().Counters, ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
 // sameKeyTwice: an operation finds what those before it have left.
 func sameKeyTwice(t *testing.T, u *user) {
 	a := u.apply(put("s", "a", `1`), put("s", "a", `22`), guarded(put("s", "a", `333`), ifRevision(2)))
-	equal(t, "revisions", []ss.Revision{a.Items[0].Revision, a.Items[1].Revision, a.Items[2].Revision}, []ss.Revision{1, 2, 3})
-	equal(t, "value", u.get("s", "a").Value, ss.Value(`333`))
+	equal(t, "revisions", []ext.Revision{a.Items[0].Revision, a.Items[1].Revision, a.Items[2].Revision}, []ext.Revision{1, 2, 3})
+	equal(t, "value", u.get("s", "a").Value, ext.Value(`333`))
 	a = u.apply(del("s", "a"), guarded(put("s", "a", `4`), ifRevision(0)), del("s", "a"), del("s", "a"))
-	equal(t, "revision of a new life", a.Items[1].Revision, ss.Revision(1))
+	equal(t, "revision of a new life", a.Items[1].Revision, ext.Revision(1))
 	equal(t, "found", []bool{a.Items[0].Existed, a.Items[2].Existed, a.Items[3].Existed}, []bool{true, true, false})
-	equal(t, "counters", a.Counters, ss.Counters{})
+	equal(t, "counters", a.Counters, ext.Counters{})
 	_, err := u.try(put("s", "a", `1`), guarded(put("s", "a", `2`), ifRevision(0)))
-	wantError(t, "a guard that a neighbour broke", err, item(1, &ss.MismatchError{Current: 1}))
+	wantError(t, "a guard that a neighbour broke", err, item(1, &ext.MismatchError{Current: 1}))
 	wantLives(t, u)
 	u.state()
 }
@@ -76,15 +76,15 @@ func failureAtEveryPlace(t *testing.T, u *user) {
 	const n = 20
 	for at := range n {
 		for what, bad := range map[string]struct {
-			op  ss.Op
+			op  ext.Op
 			err error
 		}{
-			"put":    {guarded(put("s", "there", `2`), ifRevision(0)), &ss.MismatchError{Current: 1}},
-			"delete": {guarded(del("s", "expired"), ifMatch(2)), &ss.MismatchError{Header: true}},
-			"check":  {guarded(look("s", "none"), ifAny), &ss.MismatchError{Header: true}},
-			"schema": {func() ss.Op { op := put("s", "x", `1`); op.Schema = 3; return op }(), ss.ErrSchemaChanged},
+			"put":    {guarded(put("s", "there", `2`), ifRevision(0)), &ext.MismatchError{Current: 1}},
+			"delete": {guarded(del("s", "expired"), ifMatch(2)), &ext.MismatchError{Header: true}},
+			"check":  {guarded(look("s", "none"), ifAny), &ext.MismatchError{Header: true}},
+			"schema": {func() ext.Op { op := put("s", "x", `1`); op.Schema = 3; return op }(), ext.ErrSchemaChanged},
 		} {
-			ops := make([]ss.Op, n)
+			ops := make([]ext.Op, n)
 			for i := range ops {
 				if ops[i] = put(fmt.Sprint("n", i%3), fmt.Sprint(i), `1`); i%5 == 0 {
 					ops[i] = del("s", "expired")
@@ -104,7 +104,7 @@ func checksOnly(t *testing.T, u *user) {
 	before, events := u.state(), u.events()
 	u.now += minute
 	a := u.apply(guarded(look("s", "a"), ifRevision(1)), guarded(look("s", "a"), ifMatch(it.Seq)), guarded(look("s", "b"), ifRevision(0)), look("s", "b"))
-	equal(t, "items", a.Items, []ss.Item{
+	equal(t, "items", a.Items, []ext.Item{
 		{Revision: 1, Seq: 1, CreatedAt: noon, UpdatedAt: noon}, {Revision: 1, Seq: 1, CreatedAt: noon, UpdatedAt: noon}, {}, {},
 	})
 	equal(t, "counters", a.Counters, before.counters)
@@ -122,18 +122,18 @@ func checkHolds(t *testing.T, u *user) {
 	})
 	equal(t, "winners", wins(t, errs, isMismatch), 1)
 	winner := u.get("s", "lock").Value
-	equal(t, "what one has written", []ss.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []ss.Value{winner, winner})
+	equal(t, "what one has written", []ext.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []ext.Value{winner, winner})
 }
 
 // batchNamespaces: a namespace counts while it has a key, whatever a batch does
 // in between.
 func batchNamespaces(t *testing.T, u *user) {
-	equal(t, "made and left", u.apply(put("x", "a", `1`), del("x", "a")).Counters, ss.Counters{})
+	equal(t, "made and left", u.apply(put("x", "a", `1`), del("x", "a")).Counters, ext.Counters{})
 	equal(t, "two", u.apply(put("x", "a", `1`), put("y", "a", `1`), put("x", "b", `1`)).Counters.Namespaces, int64(2))
 	equal(t, "moved", u.apply(del("y", "a"), put("z", "a", `1`)).Counters.Namespaces, int64(2))
 	equal(t, "left and made", u.apply(del("z", "a"), put("z", "a", `1`)).Counters.Namespaces, int64(2))
-	equal(t, "one key less", u.apply(del("x", "a")).Counters, ss.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
-	equal(t, "all gone", u.apply(del("z", "a"), del("x", "b")).Counters, ss.Counters{})
+	equal(t, "one key less", u.apply(del("x", "a")).Counters, ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+	equal(t, "all gone", u.apply(del("z", "a"), del("x", "b")).Counters, ext.Counters{})
 	u.state()
 }
 
@@ -149,7 +149,7 @@ func seenWhole(t *testing.T, u *user) {
 				}
 				continue
 			}
-			p, err := u.h.Store.List(t.Context(), u.owner, ss.Query{Namespace: "s", Values: true, Limit: 100, Now: u.now})
+			p, err := u.h.Store.List(t.Context(), u.owner, ext.Query{Namespace: "s", Values: true, Limit: 100, Now: u.now})
 			if err != nil {
 				return err
 			}
@@ -170,11 +170,11 @@ func transfer(t *testing.T, u *user) {
 	for i := range accounts {
 		u.apply(put("s", fmt.Sprint(i), `100`))
 	}
-	get := func(i int) (ss.Record, error) {
-		return u.h.Store.Get(t.Context(), u.owner, "s", ss.Key(fmt.Sprint(i)), u.now)
+	get := func(i int) (ext.Record, error) {
+		return u.h.Store.Get(t.Context(), u.owner, "s", ext.Key(fmt.Sprint(i)), u.now)
 	}
-	add := func(r ss.Record, by ss.Number) (ss.Op, error) {
-		v, _, err := (&ss.Increment{By: by}).Apply(r.Value, 100)
+	add := func(r ext.Record, by ext.Number) (ext.Op, error) {
+		v, _, err := (&ext.Increment{By: by}).Apply(r.Value, 100)
 		return guarded(put("s", string(r.Key), string(v)), ifMatch(r.Seq)), err
 	}
 	errs := together(parallel, func(i int) error {
@@ -196,12 +196,12 @@ func transfer(t *testing.T, u *user) {
 		return nil
 	})
 	must(t, "transfers", errors.Join(errs...))
-	sum := ss.Value(`0`)
+	sum := ext.Value(`0`)
 	for i := range accounts {
 		r, err := get(i)
 		must(t, "Get", err)
-		sum, _, err = (&ss.Increment{By: ss.Number(r.Value)}).Apply(sum, 100)
+		sum, _, err = (&ext.Increment{By: ext.Number(r.Value)}).Apply(sum, 100)
 		must(t, "add", err)
 	}
-	equal(t, "sum", sum, ss.Value(`400`))
+	equal(t, "sum", sum, ext.Value(`400`))
 }

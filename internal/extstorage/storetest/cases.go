@@ -4,13 +4,13 @@ import (
 	"slices"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // Moments of the cases: the first operation, and the second one an hour later.
 const (
-	CaseFirst  ss.Moment = 1_700_000_000_123
-	CaseSecond           = CaseFirst + 3_600_000
+	CaseFirst  ext.Moment = 1_700_000_000_123
+	CaseSecond            = CaseFirst + 3_600_000
 )
 
 // JudgeCase is a line of the table that defines Op.Judge: what an operation at
@@ -18,86 +18,86 @@ const (
 // that has nothing else, so that the changes are 1 and 2.
 type JudgeCase struct {
 	Name   string
-	First  *ss.Op // a put; nil: no record is there
-	Active ss.SchemaVersion
-	Second ss.Op
+	First  *ext.Op // a put; nil: no record is there
+	Active ext.SchemaVersion
+	Second ext.Op
 
 	Err    error
-	Item   ss.Item
-	Change ss.ChangeOp // "": none
-	Delta  ss.Delta
+	Item   ext.Item
+	Change ext.ChangeOp // "": none
+	Delta  ext.Delta
 	Row    *Row // afterwards; nil: none
 }
 
 // Row is a stored record as the cases tell of it.
 type Row struct {
-	Value, Metadata                 ss.Value
-	Revision                        ss.Revision
-	Seq                             ss.Seq
-	CreatedAt, UpdatedAt, ExpiresAt ss.Moment
+	Value, Metadata                 ext.Value
+	Revision                        ext.Revision
+	Seq                             ext.Seq
+	CreatedAt, UpdatedAt, ExpiresAt ext.Moment
 }
 
 // Operations of the cases. The first is a put of 5 and 7 bytes: one that stays,
 // one that ends a millisecond after the second operation, and one that has ended
 // at it, to the millisecond.
 var (
-	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ss.Guard{})
-	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ss.Guard{})
-	caseOver    = caseWrite(`"old"`, `{"m":1}`, CaseSecond, ss.Guard{})
+	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Guard{})
+	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ext.Guard{})
+	caseOver    = caseWrite(`"old"`, `{"m":1}`, CaseSecond, ext.Guard{})
 	caseFirst   = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, 0}
 	caseExpired = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, CaseSecond}
 )
 
-func caseOp(kind ss.OpKind, g ss.Guard) ss.Op {
-	return ss.Op{Kind: kind, Namespace: "settings", Key: "a", Guard: g}
+func caseOp(kind ext.OpKind, g ext.Guard) ext.Op {
+	return ext.Op{Kind: kind, Namespace: "settings", Key: "a", Guard: g}
 }
 
-func caseWrite(value, metadata ss.Value, expires ss.Moment, g ss.Guard) ss.Op {
-	op := caseOp(ss.Put, g)
+func caseWrite(value, metadata ext.Value, expires ext.Moment, g ext.Guard) ext.Op {
+	op := caseOp(ext.Put, g)
 	op.Value, op.Metadata, op.ExpiresAt = value, metadata, expires
 	return op
 }
 
 // one is a put of 3 bytes.
-func one(g ss.Guard) ss.Op { return caseWrite(`1`, `{}`, 0, g) }
+func one(g ext.Guard) ext.Op { return caseWrite(`1`, `{}`, 0, g) }
 
-func keeping(op ss.Op) ss.Op { op.Keep = true; return op }
+func keeping(op ext.Op) ext.Op { op.Keep = true; return op }
 
-func by(op ss.Op, v ss.SchemaVersion) ss.Op { op.Schema = v; return op }
+func by(op ext.Op, v ext.SchemaVersion) ext.Op { op.Schema = v; return op }
 
-func mismatch(r ss.Revision) error { return &ss.MismatchError{Current: r} }
+func mismatch(r ext.Revision) error { return &ext.MismatchError{Current: r} }
 
-func headerMismatch(r ss.Revision) error { return &ss.MismatchError{Current: r, Header: true} }
+func headerMismatch(r ext.Revision) error { return &ext.MismatchError{Current: r, Header: true} }
 
-func (r *Row) item(created bool) ss.Item {
+func (r *Row) item(created bool) ext.Item {
 	if r == nil || r.ExpiresAt.Reached(CaseSecond) {
-		return ss.Item{}
+		return ext.Item{}
 	}
-	return ss.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
+	return ext.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
 }
 
 // creates, updates, refuses, deletes and checks are lines of the table. What a
 // put leaves is written at CaseSecond.
 
-func creates(name string, first *ss.Op, op ss.Op, d ss.Delta, expires ss.Moment) JudgeCase {
+func creates(name string, first *ext.Op, op ext.Op, d ext.Delta, expires ext.Moment) JudgeCase {
 	row := &Row{op.Value, op.Metadata, 1, 1, CaseSecond, CaseSecond, expires}
 	if first != nil {
 		row.Seq = 2
 	}
-	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(true), Change: ss.ChangePut, Delta: d, Row: row}
+	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(true), Change: ext.ChangePut, Delta: d, Row: row}
 }
 
-func updates(name string, first *ss.Op, op ss.Op, metadata ss.Value, bytes int64, expires ss.Moment) JudgeCase {
+func updates(name string, first *ext.Op, op ext.Op, metadata ext.Value, bytes int64, expires ext.Moment) JudgeCase {
 	row := &Row{op.Value, metadata, 2, 2, CaseFirst, CaseSecond, expires}
-	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(false), Change: ss.ChangePut, Delta: ss.Delta{Bytes: bytes}, Row: row}
+	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(false), Change: ext.ChangePut, Delta: ext.Delta{Bytes: bytes}, Row: row}
 }
 
-func refuses(name string, first *ss.Op, active ss.SchemaVersion, op ss.Op, err error) JudgeCase {
+func refuses(name string, first *ext.Op, active ext.SchemaVersion, op ext.Op, err error) JudgeCase {
 	return JudgeCase{Name: name, First: first, Active: active, Second: op, Err: err, Row: left(first)}
 }
 
 // left is the row that the first operation leaves.
-func left(first *ss.Op) *Row {
+func left(first *ext.Op) *Row {
 	switch first {
 	case &caseOld:
 		return caseFirst
@@ -107,16 +107,16 @@ func left(first *ss.Op) *Row {
 	return nil
 }
 
-func deletes(name string, first *ss.Op, g ss.Guard, change ss.ChangeOp) JudgeCase {
-	c := JudgeCase{Name: name, First: first, Second: caseOp(ss.Delete, g), Item: ss.Item{Existed: change == ss.ChangeDelete}, Change: change}
+func deletes(name string, first *ext.Op, g ext.Guard, change ext.ChangeOp) JudgeCase {
+	c := JudgeCase{Name: name, First: first, Second: caseOp(ext.Delete, g), Item: ext.Item{Existed: change == ext.ChangeDelete}, Change: change}
 	if change != "" {
-		c.Delta = ss.Delta{Keys: -1, Bytes: -12}
+		c.Delta = ext.Delta{Keys: -1, Bytes: -12}
 	}
 	return c
 }
 
-func checks(name string, first *ss.Op, g ss.Guard) JudgeCase {
-	return JudgeCase{Name: name, First: first, Second: caseOp(ss.Check, g), Item: left(first).item(false), Row: left(first)}
+func checks(name string, first *ext.Op, g ext.Guard) JudgeCase {
+	return JudgeCase{Name: name, First: first, Second: caseOp(ext.Check, g), Item: left(first).item(false), Row: left(first)}
 }
 
 // JudgeCases is the table.
@@ -125,9 +125,9 @@ func JudgeCases() []JudgeCase { return slices.Concat(putCases(), guardCases(), d
 func putCases() []JudgeCase {
 	const later = CaseSecond + 3_600_000
 	var (
-		none  ss.Guard
-		fresh = ss.Delta{Keys: 1, Bytes: 3}
-		over  = ss.Delta{Bytes: -9}
+		none  ext.Guard
+		fresh = ext.Delta{Keys: 1, Bytes: 3}
+		over  = ext.Delta{Bytes: -9}
 	)
 	return []JudgeCase{
 		creates("put new", nil, one(none), fresh, 0),
@@ -142,16 +142,16 @@ func putCases() []JudgeCase {
 		creates("put that keeps over what has expired", &caseOver, keeping(caseWrite(`1`, `{}`, later, none)), over, later),
 
 		updates("put by a schema", &caseOld, by(one(none), 1), `{}`, -9, 0),
-		refuses("put by no schema where one is active", &caseOld, 1, one(none), ss.ErrSchemaChanged),
-		refuses("put by a schema that is none", &caseOld, 0, by(one(none), 1), ss.ErrSchemaChanged),
-		refuses("put by an old schema", &caseOld, 2, by(one(none), 1), ss.ErrSchemaChanged),
+		refuses("put by no schema where one is active", &caseOld, 1, one(none), ext.ErrSchemaChanged),
+		refuses("put by a schema that is none", &caseOld, 0, by(one(none), 1), ext.ErrSchemaChanged),
+		refuses("put by an old schema", &caseOld, 2, by(one(none), 1), ext.ErrSchemaChanged),
 		refuses("a guard before the schema", &caseOld, 0, by(one(ifRevision(9)), 1), mismatch(1)),
 	}
 }
 
 func guardCases() []JudgeCase {
-	fresh, over := ss.Delta{Keys: 1, Bytes: 3}, ss.Delta{Bytes: -9}
-	both := func(g ss.Guard) ss.Guard { g.Revision = ss.Some[ss.Revision](9); return g }
+	fresh, over := ext.Delta{Keys: 1, Bytes: 3}, ext.Delta{Bytes: -9}
+	both := func(g ext.Guard) ext.Guard { g.Revision = ext.Some[ext.Revision](9); return g }
 	return []JudgeCase{
 		updates("revision matches", &caseOld, one(ifRevision(1)), `{}`, -9, 0),
 		refuses("another revision", &caseOld, 0, one(ifRevision(2)), mismatch(1)),
@@ -182,14 +182,14 @@ func guardCases() []JudgeCase {
 }
 
 func deleteCases() []JudgeCase {
-	var none ss.Guard
-	of := func(g ss.Guard) ss.Op { return caseOp(ss.Delete, g) }
+	var none ext.Guard
+	of := func(g ext.Guard) ext.Op { return caseOp(ext.Delete, g) }
 	return []JudgeCase{
-		deletes("delete", &caseOld, none, ss.ChangeDelete),
-		deletes("delete with its revision", &caseOld, ifRevision(1), ss.ChangeDelete),
-		deletes("delete with its tag", &caseOld, ifMatch(1), ss.ChangeDelete),
+		deletes("delete", &caseOld, none, ext.ChangeDelete),
+		deletes("delete with its revision", &caseOld, ifRevision(1), ext.ChangeDelete),
+		deletes("delete with its tag", &caseOld, ifMatch(1), ext.ChangeDelete),
 		deletes("delete where none is", nil, none, ""),
-		deletes("delete what has expired", &caseOver, none, ss.ChangeExpire),
+		deletes("delete what has expired", &caseOver, none, ext.ChangeExpire),
 		refuses("delete with another revision", &caseOld, 0, of(ifRevision(2)), mismatch(1)),
 		refuses("delete with another tag", &caseOld, 0, of(ifMatch(2)), headerMismatch(1)),
 		refuses("delete with a revision where none is", nil, 0, of(ifRevision(1)), mismatch(0)),
@@ -202,8 +202,8 @@ func deleteCases() []JudgeCase {
 		checks("check nothing", &caseOld, none),
 		checks("check that there is none", nil, ifRevision(0)),
 		checks("check that there is none where one has expired", &caseOver, ifRevision(0)),
-		refuses("check another revision", &caseOld, 0, caseOp(ss.Check, ifRevision(2)), mismatch(1)),
-		refuses("check a revision of what has expired", &caseOver, 0, caseOp(ss.Check, ifRevision(1)), mismatch(0)),
+		refuses("check another revision", &caseOld, 0, caseOp(ext.Check, ifRevision(2)), mismatch(1)),
+		refuses("check a revision of what has expired", &caseOver, 0, caseOp(ext.Check, ifRevision(1)), mismatch(0)),
 	}
 }
 
@@ -218,12 +218,12 @@ func judgeChecks() []check {
 // judgeCase runs a line of the table on the backend.
 func judgeCase(t *testing.T, u *user, c *JudgeCase) {
 	u.now = CaseFirst
-	var before ss.Counters
-	var last ss.Seq
+	var before ext.Counters
+	var last ext.Seq
 	if c.First != nil {
 		before, last = u.apply(*c.First).Counters, 1
 	}
-	for v := ss.SchemaVersion(1); v <= c.Active; v++ {
+	for v := ext.SchemaVersion(1); v <= c.Active; v++ {
 		u.activate(c.Second.Namespace, u.register(c.Second.Namespace, `{}`).Version)
 	}
 	u.now = CaseSecond
@@ -238,14 +238,14 @@ func judgeCase(t *testing.T, u *user, c *JudgeCase) {
 		equal(t, "counters", a.Counters, u.audited())
 	}
 	after := u.audited()
-	equal(t, "keys and bytes", ss.Delta{Keys: after.Keys - before.Keys, Bytes: after.Bytes - before.Bytes}, c.Delta)
-	var changes []ss.Change
+	equal(t, "keys and bytes", ext.Delta{Keys: after.Keys - before.Keys, Bytes: after.Bytes - before.Bytes}, c.Delta)
+	var changes []ext.Change
 	if c.Change != "" {
-		revision := ss.Revision(1)
-		if c.Change == ss.ChangePut {
+		revision := ext.Revision(1)
+		if c.Change == ext.ChangePut {
 			revision = c.Row.Revision
 		}
-		changes = append(changes, ss.Change{Seq: last + 1, Op: c.Change, Namespace: c.Second.Namespace, Key: c.Second.Key, Revision: revision, At: CaseSecond})
+		changes = append(changes, ext.Change{Seq: last + 1, Op: c.Change, Namespace: c.Second.Namespace, Key: c.Second.Key, Revision: revision, At: CaseSecond})
 	}
 	equal(t, "changes", u.changes(last), changes)
 	if c.Row == nil || c.Row.ExpiresAt.Reached(CaseSecond) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func changeChecks() []check {
@@ -18,7 +18,7 @@ func changeChecks() []check {
 	}
 }
 
-func (u *user) feed(since ss.Seq, limit int) ss.Feed {
+func (u *user) feed(since ext.Seq, limit int) ext.Feed {
 	u.t.Helper()
 	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, limit, u.now)
 	must(u.t, "Changes", err)
@@ -38,28 +38,28 @@ func changeNumbers(t *testing.T, u *user) {
 	u.apply(mortal("s", "b", `1`, u.now+1))
 	u.now++
 	u.apply(del("s", "b"))
-	want := []ss.Change{
-		{Seq: 1, Op: ss.ChangePut, Namespace: "s", Key: "a", Revision: 1, At: at},
-		{Seq: 2, Op: ss.ChangePut, Namespace: "s", Key: "a", Revision: 2, At: at},
-		{Seq: 3, Op: ss.ChangePut, Namespace: "t", Key: "é", Revision: 1, At: at},
-		{Seq: 4, Op: ss.ChangeDelete, Namespace: "s", Key: "a", Revision: 2, At: at + second},
-		{Seq: 5, Op: ss.ChangeExpire, Namespace: "t", Key: "é", Revision: 1, At: at + second + hour},
-		{Seq: 6, Op: ss.ChangePut, Namespace: "s", Key: "b", Revision: 1, At: at + second + hour},
-		{Seq: 7, Op: ss.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: at + second + hour + 1},
+	want := []ext.Change{
+		{Seq: 1, Op: ext.ChangePut, Namespace: "s", Key: "a", Revision: 1, At: at},
+		{Seq: 2, Op: ext.ChangePut, Namespace: "s", Key: "a", Revision: 2, At: at},
+		{Seq: 3, Op: ext.ChangePut, Namespace: "t", Key: "é", Revision: 1, At: at},
+		{Seq: 4, Op: ext.ChangeDelete, Namespace: "s", Key: "a", Revision: 2, At: at + second},
+		{Seq: 5, Op: ext.ChangeExpire, Namespace: "t", Key: "é", Revision: 1, At: at + second + hour},
+		{Seq: 6, Op: ext.ChangePut, Namespace: "s", Key: "b", Revision: 1, At: at + second + hour},
+		{Seq: 7, Op: ext.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: at + second + hour + 1},
 	}
-	equal(t, "feed", u.feed(0, 100), ss.Feed{Changes: want, Last: 7})
-	for since := range ss.Seq(7) {
-		equal(t, fmt.Sprint("since ", since), u.feed(since, 100), ss.Feed{Changes: want[since:], Last: 7})
+	equal(t, "feed", u.feed(0, 100), ext.Feed{Changes: want, Last: 7})
+	for since := range ext.Seq(7) {
+		equal(t, fmt.Sprint("since ", since), u.feed(since, 100), ext.Feed{Changes: want[since:], Last: 7})
 	}
 }
 
 func changePages(t *testing.T, u *user) {
 	u.fill("s", numbered(30)...)
-	var got []ss.Change
+	var got []ext.Change
 	for len(got) < 30 {
-		f := u.feed(ss.Seq(len(got)), 7)
+		f := u.feed(ext.Seq(len(got)), 7)
 		equal(t, "page", len(f.Changes), min(7, 30-len(got)))
-		equal(t, "last", f.Last, ss.Seq(30))
+		equal(t, "last", f.Last, ext.Seq(30))
 		got = append(got, f.Changes...)
 	}
 	equal(t, "pages", got, u.changes(0))
@@ -68,11 +68,11 @@ func changePages(t *testing.T, u *user) {
 // changesBehind: a question from the end on, or from behind it, has no answer
 // yet, and neither has one of an install that has nothing.
 func changesBehind(t *testing.T, u *user) {
-	equal(t, "a new install", u.feed(0, 10), ss.Feed{})
-	equal(t, "a new install, from behind", u.feed(5, 10), ss.Feed{})
+	equal(t, "a new install", u.feed(0, 10), ext.Feed{})
+	equal(t, "a new install, from behind", u.feed(5, 10), ext.Feed{})
 	u.apply(put("s", "a", `1`))
-	equal(t, "from the end", u.feed(1, 10), ss.Feed{Last: 1})
-	equal(t, "from behind it", u.feed(99, 10), ss.Feed{Last: 1})
+	equal(t, "from the end", u.feed(1, 10), ext.Feed{Last: 1})
+	equal(t, "from behind it", u.feed(99, 10), ext.Feed{Last: 1})
 }
 
 // changesWhileWritten: a reader who goes on from what it has seen sees every
@@ -106,7 +106,7 @@ func changesWhileWritten(t *testing.T, u *user) {
 }
 
 // follow reads the feed until there is nothing more after stop.
-func (u *user) follow(stop <-chan struct{}) (seen ss.Seq, err error) {
+func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	for stopped := false; ; {
 		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5, u.now)
 		if err != nil {
@@ -137,6 +137,6 @@ func nothingForNothing(t *testing.T, u *user) {
 	u.apply(del("s", "b"), look("s", "a"))
 	u.reclaim(10)
 	_, err := u.try(guarded(put("s", "a", `1`), ifRevision(7)))
-	wantError(t, "a guard", err, item(0, &ss.MismatchError{Current: 1}))
-	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ss.Seq(2))
+	wantError(t, "a guard", err, item(0, &ext.MismatchError{Current: 1}))
+	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ext.Seq(2))
 }

@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func expiryChecks() []check {
@@ -26,12 +26,12 @@ func exactInstant(t *testing.T, u *user) {
 	u.apply(mortal("s", "a", `1`, until), put("s", "b", `1`))
 	u.now = until - 1
 	equal(t, "expires", u.get("s", "a").ExpiresAt, until)
-	u.wantKeys("a millisecond before", u.list(ss.Query{Namespace: "s"}), "a", "b")
+	u.wantKeys("a millisecond before", u.list(ext.Query{Namespace: "s"}), "a", "b")
 	u.state()
 	u.apply(guarded(look("s", "a"), ifRevision(1)))
 	u.now = until
 	u.wantGone("s", "a")
-	u.wantKeys("at the moment", u.list(ss.Query{Namespace: "s"}), "b")
+	u.wantKeys("at the moment", u.list(ext.Query{Namespace: "s"}), "b")
 	u.state()
 	u.apply(guarded(look("s", "a"), ifRevision(0)))
 }
@@ -39,9 +39,9 @@ func exactInstant(t *testing.T, u *user) {
 // putClears: a put without a time to live takes it away.
 func putClears(t *testing.T, u *user) {
 	u.apply(mortal("s", "a", `1`, u.now+minute))
-	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ss.Moment(0))
+	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ext.Moment(0))
 	u.now += day
-	equal(t, "value", u.get("s", "a").Value, ss.Value(`2`))
+	equal(t, "value", u.get("s", "a").Value, ext.Value(`2`))
 	equal(t, "nothing to reclaim", u.reclaim(10), 0)
 	equal(t, "expires", u.do(mortal("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
 }
@@ -56,7 +56,7 @@ func keepExpiry(t *testing.T, u *user) {
 	u.now = until
 	u.wantGone("s", "a")
 	it := u.do(op)
-	equal(t, "expires in a new life", []ss.Moment{it.ExpiresAt, it.CreatedAt}, []ss.Moment{until + hour, u.now})
+	equal(t, "expires in a new life", []ext.Moment{it.ExpiresAt, it.CreatedAt}, []ext.Moment{until + hour, u.now})
 }
 
 // newLife: a put over what has expired begins anew, and what was before is
@@ -68,10 +68,10 @@ func newLife(t *testing.T, u *user) {
 	u.apply(old)
 	u.now += 2 * minute
 	it := u.do(put("s", "a", `1`))
-	equal(t, "item", it, ss.Item{Revision: 1, Seq: 4, Created: true, CreatedAt: u.now, UpdatedAt: u.now})
+	equal(t, "item", it, ext.Item{Revision: 1, Seq: 4, Created: true, CreatedAt: u.now, UpdatedAt: u.now})
 	r := u.get("s", "a")
-	equal(t, "metadata", r.Metadata, ss.EmptyObject)
-	equal(t, "counters", u.audited(), ss.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
+	equal(t, "metadata", r.Metadata, ext.EmptyObject)
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 	equal(t, "what is left to reclaim", u.reclaim(10), 0)
 	u.state()
 }
@@ -87,10 +87,10 @@ func countsUntilGone(t *testing.T, u *user) {
 		u := u.other()
 		u.apply(mortal("s", "a", `123`, u.now+minute))
 		u.now += minute
-		equal(t, "usage that a client sees", u.usage().Namespaces, []ss.NamespaceUsage(nil))
-		equal(t, "counters before "+what, u.audited(), ss.Counters{Bytes: 5, Keys: 1, Namespaces: 1})
+		equal(t, "usage that a client sees", u.usage().Namespaces, []ext.NamespaceUsage(nil))
+		equal(t, "counters before "+what, u.audited(), ext.Counters{Bytes: 5, Keys: 1, Namespaces: 1})
 		remove(u)
-		equal(t, "counters after "+what, u.audited(), ss.Counters{})
+		equal(t, "counters after "+what, u.audited(), ext.Counters{})
 		u.state()
 	}
 }
@@ -102,14 +102,14 @@ func readsDoNotWrite(t *testing.T, u *user) {
 	before, counters := u.state(), u.audited()
 	for range 3 {
 		u.wantGone("s", "a")
-		u.list(ss.Query{Namespace: "s", Values: true})
+		u.list(ext.Query{Namespace: "s", Values: true})
 		u.usage()
 		u.changes(0)
 	}
 	u.wantState("reads", before)
 	equal(t, "counters", u.audited(), counters)
 	u.now -= hour
-	equal(t, "what is still there", u.get("s", "a").Value, ss.Value(`1`))
+	equal(t, "what is still there", u.get("s", "a").Value, ext.Value(`1`))
 }
 
 // reclaimExpired: Reclaim takes what expired first, no more than it may, and
@@ -125,14 +125,14 @@ func reclaimExpired(t *testing.T, u *user) {
 	equal(t, "Reclaim", []int{u.reclaim(2), u.reclaim(2), u.reclaim(2), u.reclaim(2)}, []int{2, 2, 1, 0})
 	var order []string
 	for _, c := range u.changes(8) {
-		equal(t, "op", c.Op, ss.ChangeExpire)
+		equal(t, "op", c.Op, ext.ChangeExpire)
 		order = append(order, string(c.Namespace)+string(c.Key))
-		equal(t, "revision of "+string(c.Key), c.Revision, map[bool]ss.Revision{true: 2, false: 1}[c.Namespace == "s" && c.Key == "b"])
+		equal(t, "revision of "+string(c.Key), c.Revision, map[bool]ext.Revision{true: 2, false: 1}[c.Namespace == "s" && c.Key == "b"])
 	}
 	equal(t, "order", order, []string{"az", "sb", "tb", "tc", "sa"})
 	after := u.state()
 	equal(t, "records", after.records, before.records)
-	equal(t, "counters", after.counters, ss.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
+	equal(t, "counters", after.counters, ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 	v.now = u.now
 	equal(t, "what is another's", v.reclaim(10), 1)
 }
@@ -144,8 +144,8 @@ func clockTurnedBack(t *testing.T, u *user) {
 	u.now += minute
 	equal(t, "Reclaim", u.reclaim(10), 1)
 	u.now -= 30 * second
-	u.wantKeys("after it", u.list(ss.Query{Namespace: "s"}), "b")
-	equal(t, "a new life", u.do(put("s", "a", `1`)).Revision, ss.Revision(1))
+	u.wantKeys("after it", u.list(ext.Query{Namespace: "s"}), "b")
+	equal(t, "a new life", u.do(put("s", "a", `1`)).Revision, ext.Revision(1))
 	wantLives(t, u)
 	u.state()
 }

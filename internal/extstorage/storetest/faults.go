@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -61,16 +61,16 @@ func (u *user) faulty(t *testing.T) *trip {
 // everything is state with what a client does not see beside it.
 type everything struct {
 	state
-	changes []ss.Change
+	changes []ext.Change
 	events  []Event
-	schemas []ss.Schema
-	install ss.Install
+	schemas []ext.Schema
+	install ext.Install
 }
 
 func (u *user) everything() everything {
 	u.t.Helper()
 	in, err := u.h.Installs.Install(u.t.Context(), u.owner)
-	if !errors.Is(err, ss.ErrNoInstall) {
+	if !errors.Is(err, ext.ErrNoInstall) {
 		must(u.t, "Install", err)
 	}
 	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in}
@@ -111,7 +111,7 @@ func faultyStep(t *testing.T, u *user, m method) {
 // got an answer finds what it wrote, in lives without a gap.
 func faultsUnderWriters(t *testing.T, u *user) {
 	p := u.faulty(t)
-	var written [parallel]ss.Revision
+	var written [parallel]ext.Revision
 	for round := range int64(6) {
 		p.arm(3 + 2*round)
 		together(parallel, func(i int) error {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -27,7 +27,7 @@ func earlierLifeDeleted(t *testing.T, u *user) {
 	first := u.do(put("settings", "a", `1`))
 	u.apply(del("settings", "a"))
 	again := u.do(put("settings", "a", `2`))
-	equal(t, "revision of a new life", again.Revision, ss.Revision(1))
+	equal(t, "revision of a new life", again.Revision, ext.Revision(1))
 	wantOtherLife(t, u, first, again)
 }
 
@@ -35,19 +35,19 @@ func earlierLifeExpired(t *testing.T, u *user) {
 	first := u.do(mortal("settings", "a", `1`, u.now+minute))
 	u.now += minute
 	again := u.do(put("settings", "a", `2`))
-	equal(t, "revision of a new life", again.Revision, ss.Revision(1))
+	equal(t, "revision of a new life", again.Revision, ext.Revision(1))
 	equal(t, "made at", again.CreatedAt, u.now)
 	wantOtherLife(t, u, first, again)
 }
 
-func wantOtherLife(t *testing.T, u *user, first, again ss.Item) {
+func wantOtherLife(t *testing.T, u *user, first, again ext.Item) {
 	t.Helper()
 	if first.Seq == again.Seq {
 		t.Errorf("two lives have the tag %d", first.Seq)
 	}
-	for _, op := range []ss.Op{put("settings", "a", `3`), del("settings", "a"), look("settings", "a")} {
+	for _, op := range []ext.Op{put("settings", "a", `3`), del("settings", "a"), look("settings", "a")} {
 		_, err := u.try(guarded(op, ifMatch(first.Seq)))
-		wantError(t, "the tag of an earlier life", err, item(0, &ss.MismatchError{Current: 1, Header: true}))
+		wantError(t, "the tag of an earlier life", err, item(0, &ext.MismatchError{Current: 1, Header: true}))
 	}
 	u.apply(guarded(put("settings", "a", `3`), ifMatch(again.Seq)))
 }
@@ -58,14 +58,14 @@ func revisionAgain(t *testing.T, u *user) {
 	u.apply(put("settings", "a", `1`))
 	u.apply(del("settings", "a"))
 	_, err := u.try(guarded(put("settings", "a", `2`), ifRevision(1)))
-	wantError(t, "between two lives", err, item(0, &ss.MismatchError{}))
+	wantError(t, "between two lives", err, item(0, &ext.MismatchError{}))
 	u.apply(put("settings", "a", `2`))
-	equal(t, "revision", u.do(guarded(put("settings", "a", `3`), ifRevision(1))).Revision, ss.Revision(2))
+	equal(t, "revision", u.do(guarded(put("settings", "a", `3`), ifRevision(1))).Revision, ext.Revision(2))
 }
 
 // isMismatch is a guard that did not hold.
 func isMismatch(err error) bool {
-	var m *ss.MismatchError
+	var m *ext.MismatchError
 	return errors.As(err, &m)
 }
 
@@ -77,7 +77,7 @@ func createOnly(t *testing.T, u *user) {
 		"where one expired":  func(u *user) { u.apply(mortal("settings", "a", `1`, u.now+minute)) },
 		"where one was once": func(u *user) { u.apply(put("settings", "a", `1`)); u.apply(del("settings", "a")) },
 	} {
-		for _, g := range []ss.Guard{ifRevision(0), ifNone} {
+		for _, g := range []ext.Guard{ifRevision(0), ifNone} {
 			u := u.other()
 			prepare(u)
 			u.now += minute
@@ -86,7 +86,7 @@ func createOnly(t *testing.T, u *user) {
 				return err
 			})
 			equal(t, name+": winners", wins(t, errs, isMismatch), 1)
-			equal(t, name+": revision", u.get("settings", "a").Revision, ss.Revision(1))
+			equal(t, name+": revision", u.get("settings", "a").Revision, ext.Revision(1))
 			u.state()
 		}
 	}
@@ -119,7 +119,7 @@ func oneDeletes(t *testing.T, u *user) {
 		equal(t, "winners", wins(t, errs, isMismatch), 1)
 		u.wantGone("settings", "a")
 	}
-	equal(t, "counters", u.audited(), ss.Counters{})
+	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
 // refusedWrite: a guard that does not hold changes nothing: no record, no
@@ -129,7 +129,7 @@ func refusedWrite(t *testing.T, u *user) {
 	before, events := u.state(), u.events()
 	u.now += minute
 	_, err := u.try(put("settings", "b", `1`), put("other", "c", `1`), guarded(del("settings", "a"), ifRevision(2)))
-	wantError(t, "a guard at the end", err, item(2, &ss.MismatchError{Current: 1}))
+	wantError(t, "a guard at the end", err, item(2, &ext.MismatchError{Current: 1}))
 	wantFault(t, "its code", err, fault.Conflict)
 	u.wantState("a refused write", before)
 	equal(t, "events", u.events(), events)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -24,7 +24,7 @@ func isolationChecks() []check {
 		}},
 		{"TheOtherWayRound", func(t *testing.T, u *user) {
 			v := u.other()
-			v.owner = ss.Owner{Tenant: ss.TenantID(u.owner.Install), Install: ss.InstallID(u.owner.Tenant)}
+			v.owner = ext.Owner{Tenant: ext.TenantID(u.owner.Install), Install: ext.InstallID(u.owner.Tenant)}
 			apart(t, u, v)
 		}},
 		{"Nobody", nobody},
@@ -41,23 +41,23 @@ func apart(t *testing.T, a, b *user) {
 
 	b.wantState("a stranger's writes", state{})
 	b.wantGone("s", "a")
-	equal(t, "changes", b.changes(0), []ss.Change(nil))
+	equal(t, "changes", b.changes(0), []ext.Change(nil))
 	equal(t, "events", len(b.events()), 0)
-	equal(t, "schemas", b.schemas("u"), []ss.Schema(nil))
-	equal(t, "active", b.active("u"), ss.Schema{})
+	equal(t, "schemas", b.schemas("u"), []ext.Schema(nil))
+	equal(t, "active", b.active("u"), ext.Schema{})
 	equal(t, "deleted", b.do(del("s", "a")).Existed, false)
-	for _, g := range []ss.Guard{ifRevision(1), ifMatch(1), ifAny} {
+	for _, g := range []ext.Guard{ifRevision(1), ifMatch(1), ifAny} {
 		_, err := b.try(guarded(put("s", "a", `1`), g))
 		wantFaultIn(t, "a guard of another's record", err, fault.Conflict, fault.Precondition)
 	}
 	b.now += hour
 	equal(t, "reclaimed", b.reclaim(100), 0)
 	b.apply(put("u", "a", `1`)) // no schema of another's counts
-	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ss.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
+	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ext.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
 	b.apply(put("s", "a", `"mine"`), put("t", "c", `"mine"`), del("s", "b"))
 	b.activate("u", b.register("u", `{}`).Version)
 	b.apply(del("u", "a"), del("s", "a"), del("t", "c"))
-	equal(t, "counters", b.audited(), ss.Counters{})
+	equal(t, "counters", b.audited(), ext.Counters{})
 
 	a.wantState("a stranger's life", before)
 	equal(t, "events", a.events(), events)
@@ -87,7 +87,7 @@ func methods() []method {
 	return []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
 			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), mortal("n", "c", `1`, u.now+1))
-			w.Once = &ss.Once{Key: fmt.Sprint(u.now)}
+			w.Once = &ext.Once{Key: fmt.Sprint(u.now)}
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
 			return err
 		}},
@@ -106,22 +106,22 @@ func methods() []method {
 			return err
 		}},
 		{"SetStatus", true, func(ctx context.Context, u *user) error {
-			_, err := u.h.Registry.SetStatus(ctx, u.owner, "s", 1, ss.Active, u.now)
+			_, err := u.h.Registry.SetStatus(ctx, u.owner, "s", 1, ext.Active, u.now)
 			return err
 		}},
 		{"SetInstall", true, func(ctx context.Context, u *user) error {
-			return u.h.Installs.SetInstall(ctx, u.owner, ss.Install{Tier: "gold"}, u.now)
+			return u.h.Installs.SetInstall(ctx, u.owner, ext.Install{Tier: "gold"}, u.now)
 		}},
 		{"Get", false, func(ctx context.Context, u *user) error {
 			_, err := u.h.Store.Get(ctx, u.owner, "s", "a", u.now)
 			return err
 		}},
 		{"List", false, func(ctx context.Context, u *user) error {
-			_, err := u.h.Store.List(ctx, u.owner, ss.Query{Namespace: "s", Limit: 10, Now: u.now})
+			_, err := u.h.Store.List(ctx, u.owner, ext.Query{Namespace: "s", Limit: 10, Now: u.now})
 			return err
 		}},
 		{"Export", false, func(ctx context.Context, u *user) error {
-			_, err := u.h.Store.Export(ctx, u.owner, ss.Position{}, 10, u.now)
+			_, err := u.h.Store.Export(ctx, u.owner, ext.Position{}, 10, u.now)
 			return err
 		}},
 		{"Changes", false, func(ctx context.Context, u *user) error {
@@ -154,7 +154,7 @@ func methods() []method {
 // nobody: an owner that is not whole is refused by every method.
 func nobody(t *testing.T, u *user) {
 	for _, m := range methods() {
-		for _, o := range []ss.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
+		for _, o := range []ext.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
 			v := u.other()
 			v.owner = o
 			wantFault(t, m.name, m.call(t.Context(), v), fault.Denied)
@@ -183,7 +183,7 @@ func callerGone(t *testing.T, u *user) {
 func prepareSteps(u *user) {
 	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), mortal("s", "c", `1`, u.now+second), mortal("x", "d", `1`, u.now+second))
 	u.register("s", `{}`)
-	u.setStatus("s", 1, ss.Deprecated)
-	must(u.t, "SetInstall", u.h.Installs.SetInstall(u.t.Context(), u.owner, ss.Install{Tier: "tin"}, u.now))
+	u.setStatus("s", 1, ext.Deprecated)
+	must(u.t, "SetInstall", u.h.Installs.SetInstall(u.t.Context(), u.owner, ext.Install{Tier: "tin"}, u.now))
 	u.now += minute
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func listChecks() []check {
@@ -43,7 +43,7 @@ var hardKeys = []string{
 func (u *user) fill(ns string, keys ...string) {
 	u.t.Helper()
 	for at := range slices.Chunk(keys, 50) {
-		var ops []ss.Op
+		var ops []ext.Op
 		for _, key := range at {
 			ops = append(ops, put(ns, key, `"`+strings.ReplaceAll(key, `"`, ``)+`"`))
 		}
@@ -54,9 +54,9 @@ func (u *user) fill(ns string, keys ...string) {
 func byteOrder(t *testing.T, u *user) {
 	u.fill("s", hardKeys...)
 	want := slices.Sorted(slices.Values(hardKeys))
-	u.wantKeys("List", u.list(ss.Query{Namespace: "s"}), want...)
+	u.wantKeys("List", u.list(ext.Query{Namespace: "s"}), want...)
 	slices.Reverse(want)
-	u.wantKeys("List in reverse", u.list(ss.Query{Namespace: "s", Reverse: true}), want...)
+	u.wantKeys("List in reverse", u.list(ext.Query{Namespace: "s", Reverse: true}), want...)
 	u.state()
 }
 
@@ -75,7 +75,7 @@ func wantPrefix(t *testing.T, u *user, keys []string, prefix string) {
 		}
 		for _, limit := range []int{1, 2, 3, 100} {
 			var got []string
-			q := ss.Query{Namespace: "s", Prefix: prefix, Reverse: reverse, Limit: limit}
+			q := ext.Query{Namespace: "s", Prefix: prefix, Reverse: reverse, Limit: limit}
 			for range 200 {
 				p := u.list(q)
 				got = append(got, keysOf(p.Records)...)
@@ -127,7 +127,7 @@ func pages(t *testing.T, u *user) {
 	for _, reverse := range []bool{false, true} {
 		for _, limit := range []int{7, 25, 46, 99, 100} {
 			var got []string
-			q := ss.Query{Namespace: "s", Limit: limit, Reverse: reverse}
+			q := ext.Query{Namespace: "s", Limit: limit, Reverse: reverse}
 			for range 100 {
 				p := u.list(q)
 				if p.More && len(p.Records) != limit {
@@ -161,27 +161,27 @@ func more(t *testing.T, u *user) {
 	u.apply(mortal("s", "d", `1`, u.now+minute), mortal("s", "0", `1`, u.now+minute))
 	u.now += minute
 	for limit, want := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
-		equal(t, fmt.Sprint("more after ", limit), u.list(ss.Query{Namespace: "s", Limit: limit}).More, want)
-		equal(t, fmt.Sprint("more in reverse after ", limit), u.list(ss.Query{Namespace: "s", Limit: limit, Reverse: true}).More, want)
+		equal(t, fmt.Sprint("more after ", limit), u.list(ext.Query{Namespace: "s", Limit: limit}).More, want)
+		equal(t, fmt.Sprint("more in reverse after ", limit), u.list(ext.Query{Namespace: "s", Limit: limit, Reverse: true}).More, want)
 	}
-	equal(t, "more behind the last", u.list(ss.Query{Namespace: "s", After: "c"}).More, false)
+	equal(t, "more behind the last", u.list(ext.Query{Namespace: "s", After: "c"}).More, false)
 }
 
 // afterGone: a page begins behind a key whether that is there or not.
 func afterGone(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "ba", "c")
 	u.apply(del("s", "b"))
-	u.wantKeys("behind one that is gone", u.list(ss.Query{Namespace: "s", After: "b"}), "ba", "c")
-	u.wantKeys("before it", u.list(ss.Query{Namespace: "s", After: "b", Reverse: true}), "a")
-	u.wantKeys("behind one that never was", u.list(ss.Query{Namespace: "s", After: "aa"}), "ba", "c")
-	u.wantKeys("behind one that others begin with", u.list(ss.Query{Namespace: "s", After: "a"}), "ba", "c")
+	u.wantKeys("behind one that is gone", u.list(ext.Query{Namespace: "s", After: "b"}), "ba", "c")
+	u.wantKeys("before it", u.list(ext.Query{Namespace: "s", After: "b", Reverse: true}), "a")
+	u.wantKeys("behind one that never was", u.list(ext.Query{Namespace: "s", After: "aa"}), "ba", "c")
+	u.wantKeys("behind one that others begin with", u.list(ext.Query{Namespace: "s", After: "a"}), "ba", "c")
 }
 
 // afterOutside: a position outside the prefix neither leaves it nor brings
 // anything back.
 func afterOutside(t *testing.T, u *user) {
 	u.fill("s", "a", "ab", "b", "ba", "bb", "c")
-	q := ss.Query{Namespace: "s", Prefix: "b"}
+	q := ext.Query{Namespace: "s", Prefix: "b"}
 	for _, c := range []struct {
 		after   string
 		reverse bool
@@ -190,7 +190,7 @@ func afterOutside(t *testing.T, u *user) {
 		{"a", false, []string{"b", "ba", "bb"}}, {"b", false, []string{"ba", "bb"}}, {"c", false, nil},
 		{"a", true, nil}, {"b", true, nil}, {"ba", true, []string{"b"}}, {"c", true, []string{"bb", "ba", "b"}},
 	} {
-		q.After, q.Reverse = ss.Key(c.after), c.reverse
+		q.After, q.Reverse = ext.Key(c.after), c.reverse
 		u.wantKeys(fmt.Sprintf("after %s, reverse %v", c.after, c.reverse), u.list(q), c.want...)
 	}
 }
@@ -210,8 +210,8 @@ func valuesAndMetadata(t *testing.T, u *user) {
 			if !metadata {
 				w.Metadata = ""
 			}
-			p := u.list(ss.Query{Namespace: "s", Values: values, Metadata: metadata})
-			equal(t, fmt.Sprintf("values %v, metadata %v", values, metadata), p.Records, []ss.Record{w})
+			p := u.list(ext.Query{Namespace: "s", Values: values, Metadata: metadata})
+			equal(t, fmt.Sprintf("values %v, metadata %v", values, metadata), p.Records, []ext.Record{w})
 		}
 	}
 }
@@ -254,7 +254,7 @@ func pagesUnderWrites(t *testing.T, u *user) {
 	stays := numbered(100)
 	u.fill("s", stays...)
 	readUnderWrites(t, u, func(i int) error {
-		q := ss.Query{Namespace: "s", Limit: 3 + i, Reverse: i%2 == 1, Now: u.now}
+		q := ext.Query{Namespace: "s", Limit: 3 + i, Reverse: i%2 == 1, Now: u.now}
 		var got []string
 		for {
 			p, err := u.h.Store.List(t.Context(), u.owner, q)
@@ -296,16 +296,16 @@ func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 }
 
 func listNothing(t *testing.T, u *user) {
-	equal(t, "a new install", u.list(ss.Query{Namespace: "s"}).Records, []ss.Record(nil))
+	equal(t, "a new install", u.list(ext.Query{Namespace: "s"}).Records, []ext.Record(nil))
 	u.fill("s", "a")
-	p := u.list(ss.Query{Namespace: "t"})
+	p := u.list(ext.Query{Namespace: "t"})
 	equal(t, "another namespace", len(p.Records), 0)
 	equal(t, "more", p.More, false)
 }
 
-func (u *user) export(limit int) (all []ss.Record) {
+func (u *user) export(limit int) (all []ext.Record) {
 	u.t.Helper()
-	var after ss.Position
+	var after ext.Position
 	for range 10_000 {
 		page, err := u.h.Store.Export(u.t.Context(), u.owner, after, limit, u.now)
 		must(u.t, "Export", err)
@@ -316,7 +316,7 @@ func (u *user) export(limit int) (all []ss.Record) {
 			return all
 		}
 		last := page[len(page)-1]
-		after = ss.Position{Namespace: last.Namespace, Key: last.Key}
+		after = ext.Position{Namespace: last.Namespace, Key: last.Key}
 	}
 	u.t.Fatalf("the export does not come to an end")
 	return nil
@@ -370,7 +370,7 @@ func exportUnderWrites(t *testing.T, u *user) {
 	u.fill("s", stays...)
 	readUnderWrites(t, u, func(i int) error {
 		var got []string
-		var after ss.Position
+		var after ext.Position
 		for {
 			page, err := u.h.Store.Export(t.Context(), u.owner, after, 5+i, u.now)
 			if err != nil {
@@ -379,7 +379,7 @@ func exportUnderWrites(t *testing.T, u *user) {
 			if got = append(got, keysOf(page)...); len(page) < 5+i {
 				return wantThroughout(got, stays)
 			}
-			after = ss.Position{Namespace: "s", Key: page[len(page)-1].Key}
+			after = ext.Position{Namespace: "s", Key: page[len(page)-1].Key}
 		}
 	})
 }

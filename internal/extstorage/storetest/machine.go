@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func modelChecks() []check {
@@ -27,7 +27,7 @@ func randomSteps(t *testing.T, u *user) {
 		m := &machine{user: u.other(), model: newModel()}
 		m.t, m.now = rt, dawn
 		m.clean()
-		m.quota = ss.Quota{
+		m.quota = ext.Quota{
 			Bytes:      rapid.SampledFrom([]int64{20, 60, 1000}).Draw(rt, "bytes"),
 			Namespaces: rapid.Int64Range(1, 3).Draw(rt, "namespaces"),
 			Keys:       rapid.Int64Range(1, 5).Draw(rt, "keys"),
@@ -49,21 +49,21 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-func drawNamespace(rt *rapid.T) ss.Namespace {
-	return rapid.SampledFrom([]ss.Namespace{"a", "a-", "b"}).Draw(rt, "namespace")
+func drawNamespace(rt *rapid.T) ext.Namespace {
+	return rapid.SampledFrom([]ext.Namespace{"a", "a-", "b"}).Draw(rt, "namespace")
 }
 
 var drawnKeys = []string{"a", "aa", "B", "é", "\U0010ffff", "%"}
 
-func drawKey(rt *rapid.T) ss.Key {
-	return ss.Key(rapid.SampledFrom(drawnKeys).Draw(rt, "key"))
+func drawKey(rt *rapid.T) ext.Key {
+	return ext.Key(rapid.SampledFrom(drawnKeys).Draw(rt, "key"))
 }
 
 // drawGuard is mostly none, and otherwise one near what is there.
-func (m *machine) drawGuard(rt *rapid.T, at ss.Position) (g ss.Guard) {
+func (m *machine) drawGuard(rt *rapid.T, at ext.Position) (g ext.Guard) {
 	r := m.model.rows[at]
-	revision := r.Revision + rapid.SampledFrom([]ss.Revision{0, 0, 1, -r.Revision}).Draw(rt, "revision")
-	seqs := []ss.Seq{r.Seq, m.model.last}[:rapid.IntRange(0, 2).Draw(rt, "tags")]
+	revision := r.Revision + rapid.SampledFrom([]ext.Revision{0, 0, 1, -r.Revision}).Draw(rt, "revision")
+	seqs := []ext.Seq{r.Seq, m.model.last}[:rapid.IntRange(0, 2).Draw(rt, "tags")]
 	switch rapid.IntRange(0, 12).Draw(rt, "guard") {
 	case 0, 1:
 		return ifRevision(revision)
@@ -77,24 +77,24 @@ func (m *machine) drawGuard(rt *rapid.T, at ss.Position) (g ss.Guard) {
 		return ifNone
 	case 6:
 		g = ifMatch(seqs...)
-		g.Revision = ss.Some(revision)
+		g.Revision = ext.Some(revision)
 	}
 	return g
 }
 
-func (m *machine) drawOp(rt *rapid.T) ss.Op {
-	op := ss.Op{
-		Kind:      rapid.SampledFrom([]ss.OpKind{ss.Put, ss.Put, ss.Put, ss.Delete, ss.Check}).Draw(rt, "kind"),
+func (m *machine) drawOp(rt *rapid.T) ext.Op {
+	op := ext.Op{
+		Kind:      rapid.SampledFrom([]ext.OpKind{ext.Put, ext.Put, ext.Put, ext.Delete, ext.Check}).Draw(rt, "kind"),
 		Namespace: drawNamespace(rt), Key: drawKey(rt),
 	}
-	op.Guard = m.drawGuard(rt, ss.Position{Namespace: op.Namespace, Key: op.Key})
-	if op.Kind != ss.Put {
+	op.Guard = m.drawGuard(rt, ext.Position{Namespace: op.Namespace, Key: op.Key})
+	if op.Kind != ext.Put {
 		return op
 	}
-	op.Value = ss.Value(rapid.SampledFrom([]string{`1`, `"é"`, `{"a":[1.5,2]}`, `[]`, `9007199254740993`}).Draw(rt, "value"))
-	op.Metadata = ss.Value(rapid.SampledFrom([]string{`{}`, `{"m":1}`}).Draw(rt, "metadata"))
+	op.Value = ext.Value(rapid.SampledFrom([]string{`1`, `"é"`, `{"a":[1.5,2]}`, `[]`, `9007199254740993`}).Draw(rt, "value"))
+	op.Metadata = ext.Value(rapid.SampledFrom([]string{`{}`, `{"m":1}`}).Draw(rt, "metadata"))
 	op.Keep = rapid.Bool().Draw(rt, "keep")
-	if ttl := rapid.SampledFrom([]ss.Moment{0, 1, second, hour, 20 * day}).Draw(rt, "ttl"); ttl > 0 {
+	if ttl := rapid.SampledFrom([]ext.Moment{0, 1, second, hour, 20 * day}).Draw(rt, "ttl"); ttl > 0 {
 		op.ExpiresAt = m.now + ttl
 	}
 	if op.Schema = m.model.active[op.Namespace]; rapid.IntRange(0, 20).Draw(rt, "an old schema") == 0 {
@@ -109,7 +109,7 @@ func (m *machine) stepApply(rt *rapid.T) {
 		w.Ops = append(w.Ops, m.drawOp(rt))
 	}
 	if rapid.IntRange(0, 3).Draw(rt, "once") == 0 {
-		w.Once = &ss.Once{Key: rapid.SampledFrom([]string{"k", "K"}).Draw(rt, "once key")}
+		w.Once = &ext.Once{Key: rapid.SampledFrom([]string{"k", "K"}).Draw(rt, "once key")}
 		w.Once.Request[31] = rapid.SampledFrom([]byte{0, 0, 1}).Draw(rt, "request")
 	}
 	got, err := m.h.Store.Apply(rt.Context(), m.owner, w)
@@ -133,10 +133,10 @@ func (m *machine) stepGet(rt *rapid.T) {
 }
 
 func (m *machine) stepList(rt *rapid.T) {
-	q := ss.Query{
+	q := ext.Query{
 		Namespace: drawNamespace(rt), Now: m.now,
 		Prefix:  rapid.SampledFrom([]string{"", "a", "B", "é", "\U0010ffff", "z"}).Draw(rt, "prefix"),
-		After:   ss.Key(rapid.SampledFrom(append([]string{"", "0", "b"}, drawnKeys...)).Draw(rt, "after")),
+		After:   ext.Key(rapid.SampledFrom(append([]string{"", "0", "b"}, drawnKeys...)).Draw(rt, "after")),
 		Reverse: rapid.Bool().Draw(rt, "reverse"),
 		Limit:   rapid.IntRange(1, 4).Draw(rt, "limit"),
 		Values:  rapid.Bool().Draw(rt, "values"), Metadata: rapid.Bool().Draw(rt, "with metadata"),
@@ -147,7 +147,7 @@ func (m *machine) stepList(rt *rapid.T) {
 }
 
 func (m *machine) stepExport(rt *rapid.T) {
-	after := ss.Position{Namespace: drawNamespace(rt), Key: drawKey(rt)}
+	after := ext.Position{Namespace: drawNamespace(rt), Key: drawKey(rt)}
 	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
 	got, err := m.h.Store.Export(rt.Context(), m.owner, after, limit, m.now)
 	must(rt, "Export", err)
@@ -155,7 +155,7 @@ func (m *machine) stepExport(rt *rapid.T) {
 }
 
 func (m *machine) stepChanges(rt *rapid.T) {
-	since := ss.Seq(rapid.Int64Range(0, int64(m.model.last)+1).Draw(rt, "since"))
+	since := ext.Seq(rapid.Int64Range(0, int64(m.model.last)+1).Draw(rt, "since"))
 	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
 	got, err := m.h.Store.Changes(rt.Context(), m.owner, since, limit, m.now)
 	want, wantErr := m.model.Changes(since, limit)
@@ -184,7 +184,7 @@ func (m *machine) stepSweep(rt *rapid.T) {
 func (m *machine) stepSchema(rt *rapid.T) {
 	ns := drawNamespace(rt)
 	if rapid.Bool().Draw(rt, "none") && m.model.active[ns] > 0 {
-		m.setStatus(ns, m.model.active[ns], ss.Deprecated)
+		m.setStatus(ns, m.model.active[ns], ext.Deprecated)
 		m.model.active[ns] = 0
 		return
 	}
@@ -197,7 +197,7 @@ func (m *machine) stepQuota(rt *rapid.T) {
 }
 
 func (m *machine) stepTime(rt *rapid.T) {
-	by := rapid.SampledFrom([]ss.Moment{1, second - 1, second, minute, hour, day, 7 * day, 20 * day, -1, -second, -hour, -day}).Draw(rt, "by")
+	by := rapid.SampledFrom([]ext.Moment{1, second - 1, second, minute, hour, day, 7 * day, 20 * day, -1, -second, -hour, -day}).Draw(rt, "by")
 	m.now = min(max(m.now+by, dawn-100*day), dawn+500*day)
 }
 
@@ -213,7 +213,7 @@ func (m *machine) compare(rt *rapid.T) {
 	f, err := m.h.Store.Changes(rt.Context(), m.owner, 0, 1000, m.now)
 	want, wantErr := m.model.Changes(0, 1000)
 	wantError(rt, what+"feed", err, wantErr)
-	if !errors.Is(err, ss.ErrChangesGone) {
+	if !errors.Is(err, ext.ErrChangesGone) {
 		equal(rt, what+"feed", f, want)
 	}
 }

@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // Migrated holds a backend against data that was written through an earlier
@@ -24,33 +24,33 @@ import (
 //	11  changed so that log is "r"
 func Migrated(t *testing.T, h Harness) {
 	t.Helper()
-	const then ss.Moment = 1_700_000_000_000
-	u := &user{t: t, h: h, now: then + 20, quota: ss.DefaultQuota(), owner: ss.Owner{
+	const then ext.Moment = 1_700_000_000_000
+	u := &user{t: t, h: h, now: then + 20, quota: ext.DefaultQuota(), owner: ext.Owner{
 		Tenant: "a0000000-0000-4000-8000-000000000001", Install: "b0000000-0000-4000-8000-000000000001",
 	}}
 	must(t, "Ping", h.Store.Ping(t.Context()))
 
-	equal(t, "a record", u.get("settings", "a"), ss.Record{
+	equal(t, "a record", u.get("settings", "a"), ext.Record{
 		Namespace: "settings", Key: "a", Value: `{"n":[2,"ü"]}`, Metadata: `{"m":1}`,
-		Header: ss.Header{Revision: 2, Seq: 2, CreatedAt: then + 1, UpdatedAt: then + 2, ValueBytes: 14, MetadataBytes: 7},
+		Header: ext.Header{Revision: 2, Seq: 2, CreatedAt: then + 1, UpdatedAt: then + 2, ValueBytes: 14, MetadataBytes: 7},
 	})
 	equal(t, "one that dies", u.get("log", "dies").ExpiresAt, then+3+hour)
 	u.wantGone("log", "gone")
-	equal(t, "counters", u.audited(), ss.Counters{Bytes: 24, Keys: 2, Namespaces: 2})
-	equal(t, "changes", u.changes(0), []ss.Change{
-		{Seq: 1, Op: ss.ChangePut, Namespace: "settings", Key: "a", Revision: 1, At: then + 1},
-		{Seq: 2, Op: ss.ChangePut, Namespace: "settings", Key: "a", Revision: 2, At: then + 2},
-		{Seq: 3, Op: ss.ChangePut, Namespace: "log", Key: "dies", Revision: 1, At: then + 3},
-		{Seq: 4, Op: ss.ChangePut, Namespace: "log", Key: "gone", Revision: 1, At: then + 4},
-		{Seq: 5, Op: ss.ChangeDelete, Namespace: "log", Key: "gone", Revision: 1, At: then + 5},
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 24, Keys: 2, Namespaces: 2})
+	equal(t, "changes", u.changes(0), []ext.Change{
+		{Seq: 1, Op: ext.ChangePut, Namespace: "settings", Key: "a", Revision: 1, At: then + 1},
+		{Seq: 2, Op: ext.ChangePut, Namespace: "settings", Key: "a", Revision: 2, At: then + 2},
+		{Seq: 3, Op: ext.ChangePut, Namespace: "log", Key: "dies", Revision: 1, At: then + 3},
+		{Seq: 4, Op: ext.ChangePut, Namespace: "log", Key: "gone", Revision: 1, At: then + 4},
+		{Seq: 5, Op: ext.ChangeDelete, Namespace: "log", Key: "gone", Revision: 1, At: then + 5},
 	})
 	w := u.write(put("log", "dies", `1`))
-	w.Once = &ss.Once{Key: "once", Request: [32]byte{31: 1}}
+	w.Once = &ext.Once{Key: "once", Request: [32]byte{31: 1}}
 	a, err := h.Store.Apply(t.Context(), u.owner, w)
 	must(t, "Apply", err)
-	equal(t, "the answer of then", a, ss.Applied{
-		Items:    []ss.Item{{Revision: 1, Seq: 3, Created: true, CreatedAt: then + 3, UpdatedAt: then + 3, ExpiresAt: then + 3 + hour}},
-		Counters: ss.Counters{Bytes: 24, Keys: 2, Namespaces: 2}, Replayed: true,
+	equal(t, "the answer of then", a, ext.Applied{
+		Items:    []ext.Item{{Revision: 1, Seq: 3, Created: true, CreatedAt: then + 3, UpdatedAt: then + 3, ExpiresAt: then + 3 + hour}},
+		Counters: ext.Counters{Bytes: 24, Keys: 2, Namespaces: 2}, Replayed: true,
 	})
 	migratedRegistrations(u, then)
 
@@ -59,8 +59,8 @@ func Migrated(t *testing.T, h Harness) {
 	op := guarded(put("settings", "a", `{}`), ifMatch(2))
 	op.Schema = 2
 	item := u.apply(op, del("log", "dies")).Items[0]
-	equal(t, "the next write", []any{item.Revision, item.Seq, item.CreatedAt}, []any{ss.Revision(3), ss.Seq(6), then + 1})
-	equal(t, "counters", u.audited(), ss.Counters{Bytes: 4, Keys: 1, Namespaces: 1})
+	equal(t, "the next write", []any{item.Revision, item.Seq, item.CreatedAt}, []any{ext.Revision(3), ext.Seq(6), then + 1})
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 4, Keys: 1, Namespaces: 1})
 	var events []int64
 	for _, e := range h.Events(t, u.owner) {
 		events = append(events, e.Seq)
@@ -73,20 +73,20 @@ func Migrated(t *testing.T, h Harness) {
 }
 
 // migratedRegistrations looks at the schemas and at the install.
-func migratedRegistrations(u *user, then ss.Moment) {
+func migratedRegistrations(u *user, then ext.Moment) {
 	u.t.Helper()
-	equal(u.t, "schemas", u.schemas("settings"), []ss.Schema{
+	equal(u.t, "schemas", u.schemas("settings"), []ext.Schema{
 		{
-			Namespace: "settings", Version: 2, Status: ss.Active, Document: []byte(`{"type":"object"}`),
+			Namespace: "settings", Version: 2, Status: ext.Active, Document: []byte(`{"type":"object"}`),
 			CreatedAt: then + 8, UpdatedAt: then + 9, CreatedBy: "c0000000-0000-4000-8000-000000000001",
 		},
-		{Namespace: "settings", Version: 1, Status: ss.Deprecated, Document: []byte(`true`), CreatedAt: then + 6, UpdatedAt: then + 9},
+		{Namespace: "settings", Version: 1, Status: ext.Deprecated, Document: []byte(`true`), CreatedAt: then + 6, UpdatedAt: then + 9},
 	})
 	in, err := u.h.Installs.Install(u.t.Context(), u.owner)
 	must(u.t, "Install", err)
-	equal(u.t, "the install", in, ss.Install{
-		Tier: "big", Overrides: ss.Overrides{Quota: ss.Quota{Keys: 70}, Until: then + 10 + day},
-		Namespaces: map[ss.Namespace]ss.Access{"settings": ss.Read | ss.Modify, "log": ss.Read},
+	equal(u.t, "the install", in, ext.Install{
+		Tier: "big", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 70}, Until: then + 10 + day},
+		Namespaces: map[ext.Namespace]ext.Access{"settings": ext.Read | ext.Modify, "log": ext.Read},
 		CreatedAt:  then + 10, UpdatedAt: then + 11,
 	})
 }

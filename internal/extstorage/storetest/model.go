@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -16,30 +16,30 @@ import (
 // rules of the room: slow, simple, and not safe for concurrent use. A step that
 // is refused leaves it as it was.
 type model struct {
-	rows    map[ss.Position]ss.Record // those that have expired too, until they are removed
-	last    ss.Seq
-	feed    []ss.Change // what is kept
+	rows    map[ext.Position]ext.Record // those that have expired too, until they are removed
+	last    ext.Seq
+	feed    []ext.Change // what is kept
 	answers map[string]modelAnswer
-	active  map[ss.Namespace]ss.SchemaVersion
+	active  map[ext.Namespace]ext.SchemaVersion
 	events  []Event
 }
 
 type modelAnswer struct {
 	request [32]byte
-	applied ss.Applied
-	at      ss.Moment
+	applied ext.Applied
+	at      ext.Moment
 }
 
 func newModel() *model {
-	return &model{rows: map[ss.Position]ss.Record{}, answers: map[string]modelAnswer{}, active: map[ss.Namespace]ss.SchemaVersion{}}
+	return &model{rows: map[ext.Position]ext.Record{}, answers: map[string]modelAnswer{}, active: map[ext.Namespace]ext.SchemaVersion{}}
 }
 
-func inOrder(a, b ss.Record) int {
+func inOrder(a, b ext.Record) int {
 	return cmp.Or(strings.Compare(string(a.Namespace), string(b.Namespace)), strings.Compare(string(a.Key), string(b.Key)))
 }
 
 // live are the records that a client sees, in order.
-func (m *model) live(now ss.Moment) (all []ss.Record) {
+func (m *model) live(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if r.Live(now) {
 			all = append(all, r)
@@ -50,17 +50,17 @@ func (m *model) live(now ss.Moment) (all []ss.Record) {
 }
 
 // due are the records that have expired, the first to expire first.
-func (m *model) due(now ss.Moment) (all []ss.Record) {
+func (m *model) due(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if !r.Live(now) {
 			all = append(all, r)
 		}
 	}
-	slices.SortFunc(all, func(a, b ss.Record) int { return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), inOrder(a, b)) })
+	slices.SortFunc(all, func(a, b ext.Record) int { return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), inOrder(a, b)) })
 	return all
 }
 
-func (m *model) keys(ns ss.Namespace) (n int64) {
+func (m *model) keys(ns ext.Namespace) (n int64) {
 	for at := range m.rows {
 		if at.Namespace == ns {
 			n++
@@ -70,8 +70,8 @@ func (m *model) keys(ns ss.Namespace) (n int64) {
 }
 
 // counters counts everything anew.
-func (m *model) counters() (c ss.Counters) {
-	spaces := map[ss.Namespace]bool{}
+func (m *model) counters() (c ext.Counters) {
+	spaces := map[ext.Namespace]bool{}
 	for _, r := range m.rows {
 		c.Keys++
 		c.Bytes += int64(len(r.Value) + len(r.Metadata))
@@ -81,17 +81,17 @@ func (m *model) counters() (c ss.Counters) {
 	return c
 }
 
-func (m *model) change(op ss.ChangeOp, ns ss.Namespace, key ss.Key, r ss.Revision, now ss.Moment) {
+func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Revision, now ext.Moment) {
 	m.last++
-	m.feed = append(m.feed, ss.Change{Seq: m.last, Op: op, Namespace: ns, Key: key, Revision: r, At: now})
+	m.feed = append(m.feed, ext.Change{Seq: m.last, Op: op, Namespace: ns, Key: key, Revision: r, At: now})
 }
 
 // Apply is Store.Apply.
-func (m *model) Apply(w ss.Write) (ss.Applied, error) {
+func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 	if w.Once != nil {
 		if a, ok := m.answers[w.Once.Key]; ok && w.Now < a.at+answersKept {
 			if a.request != w.Once.Request {
-				return ss.Applied{}, ss.ErrKeyReused
+				return ext.Applied{}, ext.ErrKeyReused
 			}
 			a.applied.Replayed = true
 			return a.applied, nil
@@ -101,16 +101,16 @@ func (m *model) Apply(w ss.Write) (ss.Applied, error) {
 	if fault.Is(err, fault.Quota) {
 		due := m.due(w.Now)
 		room := m.clone()
-		room.Reclaim(w.Now, ss.ReclaimLimit)
+		room.Reclaim(w.Now, ext.ReclaimLimit)
 		if a, err = room.try(w); err == nil {
 			*m = *room
 		}
-		if over, ok := errors.AsType[*ss.QuotaError](err); ok {
-			over.Expired = len(due) > ss.ReclaimLimit
+		if over, ok := errors.AsType[*ext.QuotaError](err); ok {
+			over.Expired = len(due) > ext.ReclaimLimit
 		}
 	}
 	if err != nil {
-		return ss.Applied{}, err
+		return ext.Applied{}, err
 	}
 	if w.Once != nil {
 		m.answers[w.Once.Key] = modelAnswer{w.Once.Request, a, w.Now}
@@ -128,21 +128,21 @@ func (m *model) clone() *model {
 
 // try does the operations on a copy, which takes the place of the install if all
 // goes well.
-func (m *model) try(w ss.Write) (a ss.Applied, err error) {
+func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 	was := m
 	m = m.clone()
-	ledger := ss.NewLedger(m.counters())
+	ledger := ext.NewLedger(m.counters())
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		at := ss.Position{Namespace: op.Namespace, Key: op.Key}
-		var row *ss.Header
+		at := ext.Position{Namespace: op.Namespace, Key: op.Key}
+		var row *ext.Header
 		r, found := m.rows[at]
 		if found {
 			row = &r.Header
 		}
 		e, err := op.Judge(row, w.Now, m.active[op.Namespace], m.last+1)
 		if err != nil {
-			return a, &ss.ItemError{Index: i, Err: err}
+			return a, &ext.ItemError{Index: i, Err: err}
 		}
 		a.Items = append(a.Items, e.Item)
 		keys := m.keys(op.Namespace)
@@ -155,7 +155,7 @@ func (m *model) try(w ss.Write) (a ss.Applied, err error) {
 			if op.Keep && found && row.Live(w.Now) {
 				metadata = r.Metadata
 			}
-			m.rows[at] = ss.Record{Namespace: op.Namespace, Key: op.Key, Header: *e.Next, Value: op.Value, Metadata: metadata}
+			m.rows[at] = ext.Record{Namespace: op.Namespace, Key: op.Key, Header: *e.Next, Value: op.Value, Metadata: metadata}
 		}
 		if e.Change != "" {
 			m.change(e.Change, op.Namespace, op.Key, e.Revision, w.Now)
@@ -171,8 +171,8 @@ func (m *model) try(w ss.Write) (a ss.Applied, err error) {
 	return a, nil
 }
 
-func (m *model) tell(w *ss.Write, i int, e *ss.Effect) {
-	topic := map[ss.ChangeOp]string{ss.ChangePut: ss.AuditPut, ss.ChangeDelete: ss.AuditDelete}[e.Change]
+func (m *model) tell(w *ext.Write, i int, e *ext.Effect) {
+	topic := map[ext.ChangeOp]string{ext.ChangePut: ext.AuditPut, ext.ChangeDelete: ext.AuditDelete}[e.Change]
 	if topic == "" {
 		return
 	}
@@ -182,13 +182,13 @@ func (m *model) tell(w *ss.Write, i int, e *ss.Effect) {
 	})
 }
 
-func (m *model) expire(r ss.Record, now ss.Moment) {
-	delete(m.rows, ss.Position{Namespace: r.Namespace, Key: r.Key})
-	m.change(ss.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
+func (m *model) expire(r ext.Record, now ext.Moment) {
+	delete(m.rows, ext.Position{Namespace: r.Namespace, Key: r.Key})
+	m.change(ext.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
 }
 
 // Reclaim is Store.Reclaim.
-func (m *model) Reclaim(now ss.Moment, limit int) int {
+func (m *model) Reclaim(now ext.Moment, limit int) int {
 	due := m.due(now)
 	due = due[:min(len(due), limit)]
 	for _, r := range due {
@@ -198,13 +198,13 @@ func (m *model) Reclaim(now ss.Moment, limit int) int {
 }
 
 // Sweep is Store.Sweep, of this install.
-func (m *model) Sweep(now ss.Moment, limit int) int {
+func (m *model) Sweep(now ext.Moment, limit int) int {
 	n := m.Reclaim(now, limit)
 	byAge := slices.Clone(m.feed)
-	slices.SortStableFunc(byAge, func(a, b ss.Change) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(byAge, func(a, b ext.Change) int { return cmp.Compare(a.At, b.At) })
 	for _, c := range byAge {
 		if n < limit && c.At <= now-changesKept {
-			m.feed = slices.DeleteFunc(slices.Clone(m.feed), func(d ss.Change) bool { return d.Seq == c.Seq })
+			m.feed = slices.DeleteFunc(slices.Clone(m.feed), func(d ext.Change) bool { return d.Seq == c.Seq })
 			n++
 		}
 	}
@@ -218,16 +218,16 @@ func (m *model) Sweep(now ss.Moment, limit int) int {
 }
 
 // Get is Store.Get.
-func (m *model) Get(ns ss.Namespace, key ss.Key, now ss.Moment) (ss.Record, error) {
-	r, ok := m.rows[ss.Position{Namespace: ns, Key: key}]
+func (m *model) Get(ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
+	r, ok := m.rows[ext.Position{Namespace: ns, Key: key}]
 	if !ok || !r.Live(now) {
-		return ss.Record{}, ss.ErrNoRecord
+		return ext.Record{}, ext.ErrNoRecord
 	}
 	return r, nil
 }
 
 // List is Store.List.
-func (m *model) List(q ss.Query) (p ss.Page) {
+func (m *model) List(q ext.Query) (p ext.Page) {
 	all := m.live(q.Now)
 	if q.Reverse {
 		slices.Reverse(all)
@@ -255,9 +255,9 @@ func (m *model) List(q ss.Query) (p ss.Page) {
 }
 
 // Export is Store.Export.
-func (m *model) Export(after ss.Position, limit int, now ss.Moment) (all []ss.Record) {
+func (m *model) Export(after ext.Position, limit int, now ext.Moment) (all []ext.Record) {
 	for _, r := range m.live(now) {
-		if len(all) < limit && inOrder(r, ss.Record{Namespace: after.Namespace, Key: after.Key}) > 0 {
+		if len(all) < limit && inOrder(r, ext.Record{Namespace: after.Namespace, Key: after.Key}) > 0 {
 			all = append(all, r)
 		}
 	}
@@ -265,25 +265,25 @@ func (m *model) Export(after ss.Position, limit int, now ss.Moment) (all []ss.Re
 }
 
 // Changes is Store.Changes.
-func (m *model) Changes(since ss.Seq, limit int) (ss.Feed, error) {
-	f := ss.Feed{Last: m.last}
+func (m *model) Changes(since ext.Seq, limit int) (ext.Feed, error) {
+	f := ext.Feed{Last: m.last}
 	for _, c := range m.feed {
-		if c.Seq == since+1+ss.Seq(len(f.Changes)) && len(f.Changes) < limit {
+		if c.Seq == since+1+ext.Seq(len(f.Changes)) && len(f.Changes) < limit {
 			f.Changes = append(f.Changes, c)
 		}
 	}
 	if len(f.Changes) == 0 && since < m.last {
-		return ss.Feed{}, ss.ErrChangesGone
+		return ext.Feed{}, ext.ErrChangesGone
 	}
 	return f, nil
 }
 
 // Usage is Store.Usage.
-func (m *model) Usage(now ss.Moment) ss.Usage {
-	u := ss.Usage{Counters: m.counters()}
+func (m *model) Usage(now ext.Moment) ext.Usage {
+	u := ext.Usage{Counters: m.counters()}
 	for _, r := range m.live(now) {
 		if n := len(u.Namespaces); n == 0 || u.Namespaces[n-1].Namespace != r.Namespace {
-			u.Namespaces = append(u.Namespaces, ss.NamespaceUsage{Namespace: r.Namespace})
+			u.Namespaces = append(u.Namespaces, ext.NamespaceUsage{Namespace: r.Namespace})
 		}
 		w := &u.Namespaces[len(u.Namespaces)-1]
 		w.Keys++

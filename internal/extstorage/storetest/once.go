@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -20,9 +20,9 @@ func onceChecks() []check {
 	}
 }
 
-func (u *user) once(key string, request byte, ops ...ss.Op) (ss.Applied, error) {
+func (u *user) once(key string, request byte, ops ...ext.Op) (ext.Applied, error) {
 	w := u.write(ops...)
-	w.Once = &ss.Once{Key: key, Request: [32]byte{0, request, 31: request}}
+	w.Once = &ext.Once{Key: key, Request: [32]byte{0, request, 31: request}}
 	return u.h.Store.Apply(u.t.Context(), u.owner, w)
 }
 
@@ -30,7 +30,7 @@ func (u *user) once(key string, request byte, ops ...ss.Op) (ss.Applied, error) 
 // field, whatever has happened since, and changes nothing.
 func onceReplay(t *testing.T, u *user) {
 	u.apply(put("s", "b", `1`), put("s", "c", `1`))
-	ops := []ss.Op{mortal("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
+	ops := []ext.Op{mortal("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
 	first, err := u.once("key", 1, ops...)
 	must(t, "Apply", err)
 	equal(t, "replayed", first.Replayed, false)
@@ -59,23 +59,23 @@ func onceOther(t *testing.T, u *user) {
 	must(t, "Apply", err)
 	before := u.state()
 	_, err = u.once("key", 2, put("s", "a", `2`))
-	wantError(t, "another request", err, ss.ErrKeyReused)
+	wantError(t, "another request", err, ext.ErrKeyReused)
 	wantFault(t, "its code", err, fault.Conflict)
 	u.wantState("another request", before)
 	_, err = u.once("Key", 2, put("s", "a", `2`))
 	must(t, "another key", err)
-	equal(t, "revision", u.get("s", "a").Revision, ss.Revision(2))
+	equal(t, "revision", u.get("s", "a").Revision, ext.Revision(2))
 }
 
 // onceRefused: what was refused may come again and be done.
 func onceRefused(t *testing.T, u *user) {
 	op := guarded(put("s", "a", `2`), ifRevision(1))
 	_, err := u.once("key", 1, op)
-	wantError(t, "a guard", err, item(0, &ss.MismatchError{}))
+	wantError(t, "a guard", err, item(0, &ext.MismatchError{}))
 	u.apply(put("s", "a", `1`))
 	a, err := u.once("key", 1, op)
 	must(t, "Apply", err)
-	equal(t, "done now", []any{a.Replayed, a.Items[0].Revision}, []any{false, ss.Revision(2)})
+	equal(t, "done now", []any{a.Replayed, a.Items[0].Revision}, []any{false, ext.Revision(2)})
 }
 
 func onceOfOneInstall(t *testing.T, u *user) {
@@ -91,7 +91,7 @@ func onceOfOneInstall(t *testing.T, u *user) {
 // onceUntil: an answer is kept to the last millisecond of its time, and then the
 // key is free, whether the answer was swept or not.
 func onceUntil(t *testing.T, u *user) {
-	end := u.now + ss.Moment(ss.AnswersKept.Milliseconds())
+	end := u.now + ext.Moment(ext.AnswersKept.Milliseconds())
 	_, err := u.once("key", 1, put("s", "a", `1`))
 	must(t, "Apply", err)
 	u.now = end - 1
@@ -99,7 +99,7 @@ func onceUntil(t *testing.T, u *user) {
 	must(t, "Apply", err)
 	equal(t, "replayed", a.Replayed, true)
 	_, err = u.once("key", 2, put("s", "a", `2`))
-	wantError(t, "another request", err, ss.ErrKeyReused)
+	wantError(t, "another request", err, ext.ErrKeyReused)
 	u.now = end
 	a, err = u.once("key", 2, put("s", "a", `2`))
 	must(t, "Apply", err)
@@ -107,14 +107,14 @@ func onceUntil(t *testing.T, u *user) {
 	u.now = end + end - noon - 1
 	a, err = u.once("key", 2, put("s", "a", `2`))
 	must(t, "Apply", err)
-	equal(t, "the new answer", []any{a.Replayed, a.Items[0].Revision}, []any{true, ss.Revision(2)})
+	equal(t, "the new answer", []any{a.Replayed, a.Items[0].Revision}, []any{true, ext.Revision(2)})
 }
 
 // onceTogether: of the same request many times at once one is done, and all get
 // its answer.
 func onceTogether(t *testing.T, u *user) {
 	for round := range 5 {
-		answers := make([]ss.Applied, parallel)
+		answers := make([]ext.Applied, parallel)
 		errs := together(parallel, func(i int) (err error) {
 			answers[i], err = u.once(fmt.Sprint(round), 1, put("s", "a", `1`), put("s", fmt.Sprint(round), `1`))
 			return err
@@ -130,5 +130,5 @@ func onceTogether(t *testing.T, u *user) {
 		}
 		equal(t, "done", done, 1)
 	}
-	equal(t, "revision", u.get("s", "a").Revision, ss.Revision(5))
+	equal(t, "revision", u.get("s", "a").Revision, ext.Revision(5))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -28,7 +28,7 @@ func quotaChecks() []check {
 }
 
 func overQuota(i int, what string, limit, used int64) error {
-	return item(i, &ss.QuotaError{What: what, Limit: limit, Used: used})
+	return item(i, &ext.QuotaError{What: what, Limit: limit, Used: used})
 }
 
 // isQuota is a quota that is used up.
@@ -73,7 +73,7 @@ func quotaBytes(t *testing.T, u *user) {
 	u.apply(put("s", "a", `"`+strings.Repeat("é", 48)+`"`)) // two bytes each
 	equal(t, "bytes", u.audited().Bytes, int64(100))
 	op := put("s", "a", `1`)
-	op.Metadata = ss.Value(`{"m":"` + strings.Repeat("y", 92) + `"}`)
+	op.Metadata = ext.Value(`{"m":"` + strings.Repeat("y", 92) + `"}`)
 	_, err = u.try(op)
 	wantError(t, "metadata too large", err, overQuota(0, "bytes", 100, 101))
 	u.state()
@@ -83,7 +83,7 @@ func quotaBytes(t *testing.T, u *user) {
 // not grow what is over it.
 func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `12345`), put("x", "b", `1`), put("x", "c", `1`), put("y", "a", `1`), put("z", "a", `1`))
-	u.quota = ss.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
+	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
 	u.apply(put("x", "a", `1234`))
 	u.apply(put("x", "a", `4321`))
 	u.apply(del("x", "c"))
@@ -91,7 +91,7 @@ func quotaShrink(t *testing.T, u *user) {
 	u.apply(del("x", "b"), put("x", "d", `1`)) // one goes and one comes
 	before := u.state()
 	for what, c := range map[string]struct {
-		op  ss.Op
+		op  ext.Op
 		err error
 	}{
 		"bytes":      {put("x", "a", `43210`), overQuota(0, "bytes", 5, 13)},
@@ -102,19 +102,19 @@ func quotaShrink(t *testing.T, u *user) {
 		wantError(t, "more "+what, err, c.err)
 	}
 	u.wantState("what was refused", before)
-	u.quota = ss.Quota{}
+	u.quota = ext.Quota{}
 	u.apply(del("x", "a"), del("x", "d"), del("y", "a"))
-	equal(t, "counters", u.audited(), ss.Counters{})
+	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
 // quotaNet: what counts is what there is in the end.
 func quotaNet(t *testing.T, u *user) {
-	u.quota = ss.Quota{Bytes: 6, Namespaces: 1, Keys: 2}
+	u.quota = ext.Quota{Bytes: 6, Namespaces: 1, Keys: 2}
 	u.apply(put("x", "a", `1`), put("x", "b", `1`))
 	u.apply(put("x", "c", `1`), del("x", "a"))
 	u.apply(put("y", "a", `1`), put("y", "b", `1`), del("x", "b"), del("x", "c"))
 	u.apply(put("y", "a", `"far too long on the way"`), put("y", "a", `1`))
-	equal(t, "counters", u.audited(), ss.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 	u.state()
 }
 
@@ -125,21 +125,21 @@ func quotaIndex(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	for _, c := range []struct {
 		name string
-		ops  []ss.Op
+		ops  []ext.Op
 		at   int
 		used int64
 	}{
-		{"the third", []ss.Op{put("s", "b", `1`), put("s", "a", `2`), put("s", "c", `1`), put("s", "d", `1`)}, 2, 4},
-		{"over, back, and over again", []ss.Op{put("s", "b", `1`), put("s", "c", `1`), del("s", "b"), put("s", "d", `1`)}, 3, 3},
-		{"among others", []ss.Op{put("n", "b", `1`), put("s", "b", `1`), put("n", "c", `1`), put("s", "c", `1`), look("s", "x"), put("s", "c", `2`)}, 3, 3},
+		{"the third", []ext.Op{put("s", "b", `1`), put("s", "a", `2`), put("s", "c", `1`), put("s", "d", `1`)}, 2, 4},
+		{"over, back, and over again", []ext.Op{put("s", "b", `1`), put("s", "c", `1`), del("s", "b"), put("s", "d", `1`)}, 3, 3},
+		{"among others", []ext.Op{put("n", "b", `1`), put("s", "b", `1`), put("n", "c", `1`), put("s", "c", `1`), look("s", "x"), put("s", "c", `2`)}, 3, 3},
 	} {
 		_, err := u.try(c.ops...)
 		wantError(t, c.name, err, overQuota(c.at, "keys", 2, c.used))
 	}
-	u.quota = ss.Quota{Bytes: 10, Namespaces: 9, Keys: 9}
+	u.quota = ext.Quota{Bytes: 10, Namespaces: 9, Keys: 9}
 	_, err := u.try(put("s", "a", `12345678`), put("s", "b", `1`), del("s", "b"), put("s", "c", `2`), put("s", "d", `2`))
 	wantError(t, "bytes", err, overQuota(3, "bytes", 10, 16))
-	u.quota = ss.Quota{Bytes: 1000, Namespaces: 2, Keys: 9}
+	u.quota = ext.Quota{Bytes: 1000, Namespaces: 2, Keys: 9}
 	_, err = u.try(put("n", "b", `1`), put("m", "b", `1`), del("n", "b"), put("o", "b", `1`))
 	wantError(t, "namespaces", err, overQuota(3, "namespaces", 2, 3))
 	u.state()
@@ -148,7 +148,7 @@ func quotaIndex(t *testing.T, u *user) {
 // quotaOrder: of several quotas namespaces are told first, then keys, then bytes.
 func quotaOrder(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
-	u.quota = ss.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
+	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
 	_, err := u.try(put("s", "b", `12345`), put("n", "b", `1`))
 	wantError(t, "all three", err, overQuota(1, "namespaces", 1, 2))
 	u.quota.Namespaces = 2
@@ -162,7 +162,7 @@ func quotaOrder(t *testing.T, u *user) {
 // expiredNeverRefuses: what has expired and is still there makes room, of every
 // kind.
 func expiredNeverRefuses(t *testing.T, u *user) {
-	for what, q := range map[string]ss.Quota{
+	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 9, Keys: 2},
 		"bytes":      {Bytes: 9, Namespaces: 9, Keys: 9},
 		"namespaces": {Bytes: 1000, Namespaces: 2, Keys: 9},
@@ -180,13 +180,13 @@ func expiredNeverRefuses(t *testing.T, u *user) {
 		}
 		u.now++
 		a := u.apply(put("s", "c", `1`), put("n", "d", `1`))
-		equal(t, what+": counters", a.Counters, ss.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+		equal(t, what+": counters", a.Counters, ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 		// What made room was removed first.
-		equal(t, what+": changes", u.changes(2), []ss.Change{
-			{Seq: 3, Op: ss.ChangeExpire, Namespace: ss.Namespace(other), Key: "a", Revision: 1, At: u.now},
-			{Seq: 4, Op: ss.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: u.now},
-			{Seq: 5, Op: ss.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
-			{Seq: 6, Op: ss.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
+		equal(t, what+": changes", u.changes(2), []ext.Change{
+			{Seq: 3, Op: ext.ChangeExpire, Namespace: ext.Namespace(other), Key: "a", Revision: 1, At: u.now},
+			{Seq: 4, Op: ext.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: u.now},
+			{Seq: 5, Op: ext.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
+			{Seq: 6, Op: ext.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
 		})
 		u.state()
 	}
@@ -215,32 +215,32 @@ func reclaimBound(t *testing.T, u *user) {
 	const extra = 7
 	fill := func(u *user, from, to int) {
 		for from < to {
-			var ops []ss.Op
+			var ops []ext.Op
 			for ; from < to && len(ops) < 100; from++ {
-				ops = append(ops, mortal("s", fmt.Sprintf("%04d", from), `1`, u.now+minute+ss.Moment(from)))
+				ops = append(ops, mortal("s", fmt.Sprintf("%04d", from), `1`, u.now+minute+ext.Moment(from)))
 			}
 			u.apply(ops...)
 		}
 	}
-	u.quota.Keys = ss.ReclaimLimit + extra
-	fill(u, 0, ss.ReclaimLimit+extra)
+	u.quota.Keys = ext.ReclaimLimit + extra
+	fill(u, 0, ext.ReclaimLimit+extra)
 	u.now += hour
-	big := ss.Quota{Bytes: 3 * (extra + 1), Namespaces: 9, Keys: 9999}
+	big := ext.Quota{Bytes: 3 * (extra + 1), Namespaces: 9, Keys: 9999}
 	v := u.at(u.now)
 	v.quota = big
 	before := v.state()
 	_, err := v.try(put("n", "a", `1`), put("n", "b", `12`))
 	wantError(t, "a write that needs more than a step removes", err,
-		item(1, &ss.QuotaError{What: "bytes", Limit: big.Bytes, Used: 3*extra + 7, Expired: true}))
+		item(1, &ext.QuotaError{What: "bytes", Limit: big.Bytes, Used: 3*extra + 7, Expired: true}))
 	v.wantState("it", before)
 
 	a := u.apply(put("s", "new", `1`))
 	equal(t, "keys after a write that made room", a.Counters.Keys, int64(extra+1))
-	changes := u.changes(ss.Seq(ss.ReclaimLimit + extra))
-	equal(t, "changes", len(changes), ss.ReclaimLimit+1)
+	changes := u.changes(ext.Seq(ext.ReclaimLimit + extra))
+	equal(t, "changes", len(changes), ext.ReclaimLimit+1)
 	changes = changes[:len(changes)-1] // the put comes behind them
-	equal(t, "what expired first", changes[0].Key, ss.Key("0000"))
-	equal(t, "what expired last", changes[len(changes)-1].Key, ss.Key(fmt.Sprintf("%04d", ss.ReclaimLimit-1)))
+	equal(t, "what expired first", changes[0].Key, ext.Key("0000"))
+	equal(t, "what expired last", changes[len(changes)-1].Key, ext.Key(fmt.Sprintf("%04d", ext.ReclaimLimit-1)))
 	equal(t, "Reclaim", []int{u.reclaim(extra - 1), u.reclaim(extra), u.reclaim(extra)}, []int{extra - 1, 1, 0})
 	equal(t, "keys", u.audited().Keys, int64(1))
 	u.state()
@@ -255,14 +255,14 @@ func refusedReclaimsNothing(t *testing.T, u *user) {
 	last := u.state().last
 	_, err := u.try(put("s", "d", `1`), put("s", "e", `1`))
 	wantError(t, "two for one place", err, overQuota(1, "keys", 3, 4))
-	equal(t, "counters", u.audited(), ss.Counters{Bytes: 9, Keys: 3, Namespaces: 1})
-	equal(t, "changes", u.changes(last), []ss.Change(nil))
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 9, Keys: 3, Namespaces: 1})
+	equal(t, "changes", u.changes(last), []ext.Change(nil))
 	equal(t, "what it left to reclaim", u.reclaim(10), 1)
 }
 
 // lastPlace: of many who come for the last places, as many get in as there are.
 func lastPlace(t *testing.T, u *user) {
-	for what, q := range map[string]ss.Quota{
+	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 99, Keys: 5},
 		"bytes":      {Bytes: 15, Namespaces: 99, Keys: 99},
 		"namespaces": {Bytes: 1000, Namespaces: 5, Keys: 99},

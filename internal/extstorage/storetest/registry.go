@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -33,33 +33,33 @@ func installChecks() []check {
 	}
 }
 
-func (u *user) register(ns ss.Namespace, document string) ss.Schema {
+func (u *user) register(ns ext.Namespace, document string) ext.Schema {
 	u.t.Helper()
 	sc, err := u.h.Registry.Register(u.t.Context(), u.owner, ns, []byte(document), "", u.now)
 	must(u.t, "Register", err)
 	return sc
 }
 
-func (u *user) setStatus(ns ss.Namespace, v ss.SchemaVersion, status ss.SchemaStatus) ss.Schema {
+func (u *user) setStatus(ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus) ext.Schema {
 	u.t.Helper()
 	sc, err := u.h.Registry.SetStatus(u.t.Context(), u.owner, ns, v, status, u.now)
 	must(u.t, "SetStatus", err)
 	return sc
 }
 
-func (u *user) activate(ns ss.Namespace, v ss.SchemaVersion) ss.Schema {
+func (u *user) activate(ns ext.Namespace, v ext.SchemaVersion) ext.Schema {
 	u.t.Helper()
-	return u.setStatus(ns, v, ss.Active)
+	return u.setStatus(ns, v, ext.Active)
 }
 
-func (u *user) schemas(ns ss.Namespace) []ss.Schema {
+func (u *user) schemas(ns ext.Namespace) []ext.Schema {
 	u.t.Helper()
 	all, err := u.h.Registry.Schemas(u.t.Context(), u.owner, ns)
 	must(u.t, "Schemas", err)
 	return all
 }
 
-func (u *user) active(ns ss.Namespace) ss.Schema {
+func (u *user) active(ns ext.Namespace) ext.Schema {
 	u.t.Helper()
 	sc, err := u.h.Registry.Active(u.t.Context(), u.owner, ns)
 	must(u.t, "Active", err)
@@ -70,21 +70,21 @@ func (u *user) active(ns ss.Namespace) ss.Schema {
 func schemaVersions(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
-	want := ss.Schema{Namespace: "s", Version: 1, Status: ss.Draft, Document: []byte(`{"type":"object"}`), CreatedAt: noon, UpdatedAt: noon}
+	want := ext.Schema{Namespace: "s", Version: 1, Status: ext.Draft, Document: []byte(`{"type":"object"}`), CreatedAt: noon, UpdatedAt: noon}
 	equal(t, "the first", u.register("s", `{"type":"object"}`), want)
 	u.now += second
-	equal(t, "the second", u.register("s", `{}`).Version, ss.SchemaVersion(2))
-	equal(t, "another namespace's", u.register("t", `{}`).Version, ss.SchemaVersion(1))
-	equal(t, "another install's", v.register("s", `{}`).Version, ss.SchemaVersion(1))
+	equal(t, "the second", u.register("s", `{}`).Version, ext.SchemaVersion(2))
+	equal(t, "another namespace's", u.register("t", `{}`).Version, ext.SchemaVersion(1))
+	equal(t, "another install's", v.register("s", `{}`).Version, ext.SchemaVersion(1))
 	all := u.schemas("s")
 	equal(t, "schemas", len(all), 2)
-	equal(t, "the newest first", all[0].Version, ss.SchemaVersion(2))
+	equal(t, "the newest first", all[0].Version, ext.SchemaVersion(2))
 	equal(t, "the oldest last", all[1], want)
 	by := newUUID()
 	sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", []byte(`true`), by, u.now)
 	must(t, "Register", err)
 	equal(t, "by whom", []string{sc.CreatedBy, u.schemas("s")[0].CreatedBy}, []string{by, by})
-	equal(t, "schemas of nobody", u.schemas("none"), []ss.Schema(nil))
+	equal(t, "schemas of nobody", u.schemas("none"), []ext.Schema(nil))
 }
 
 // schemaDocuments come back to the byte: they are canonical, and cached by hash.
@@ -93,7 +93,7 @@ func schemaDocuments(t *testing.T, u *user) {
 		`true`, `false`, `{}`, `{"$id":"https://example.com/é","type":["object","null"],"maximum":1e300,"multipleOf":0.01,"minimum":9007199254740993}`,
 		`{"enum":["\u0001","\"","/"],"properties":{"b":{},"a":{},"aa":{}}}`, `{"description":"` + strings.Repeat("x", 60_000) + `"}`,
 	} {
-		v, err := ss.ParseValue([]byte(text), 1<<20)
+		v, err := ext.ParseValue([]byte(text), 1<<20)
 		must(t, "ParseValue", err)
 		sc := u.register("s", string(v))
 		equal(t, "document", string(u.schemas("s")[0].Document), string(v))
@@ -106,8 +106,8 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	for range 3 {
 		u.register("s", `{}`)
 	}
-	equal(t, "active of drafts", u.active("s"), ss.Schema{})
-	statuses := func() (all [3]ss.SchemaStatus) {
+	equal(t, "active of drafts", u.active("s"), ext.Schema{})
+	statuses := func() (all [3]ext.SchemaStatus) {
 		for _, sc := range u.schemas("s") {
 			all[sc.Version-1] = sc.Status
 		}
@@ -115,20 +115,20 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	}
 	u.now += second
 	sc := u.activate("s", 2)
-	equal(t, "activated", []any{sc.Version, sc.Status, sc.CreatedAt, sc.UpdatedAt}, []any{ss.SchemaVersion(2), ss.Active, noon, noon + second})
+	equal(t, "activated", []any{sc.Version, sc.Status, sc.CreatedAt, sc.UpdatedAt}, []any{ext.SchemaVersion(2), ext.Active, noon, noon + second})
 	equal(t, "active", u.active("s"), sc)
 	u.now += second
 	equal(t, "activated again", u.activate("s", 2), sc)
 	u.activate("s", 3)
-	equal(t, "statuses", statuses(), [3]ss.SchemaStatus{ss.Draft, ss.Deprecated, ss.Active})
+	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Deprecated, ext.Active})
 	equal(t, "when it was deprecated", u.schemas("s")[1].UpdatedAt, u.now)
 	u.activate("s", 2) // an older one may be brought back
-	equal(t, "statuses", statuses(), [3]ss.SchemaStatus{ss.Draft, ss.Active, ss.Deprecated})
-	u.setStatus("s", 1, ss.Deprecated)
-	u.setStatus("s", 2, ss.Deprecated)
-	equal(t, "statuses", statuses(), [3]ss.SchemaStatus{ss.Deprecated, ss.Deprecated, ss.Deprecated})
-	equal(t, "active of none", u.active("s"), ss.Schema{})
-	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ss.Draft, u.now)
+	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Active, ext.Deprecated})
+	u.setStatus("s", 1, ext.Deprecated)
+	u.setStatus("s", 2, ext.Deprecated)
+	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Deprecated, ext.Deprecated, ext.Deprecated})
+	equal(t, "active of none", u.active("s"), ext.Schema{})
+	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ext.Draft, u.now)
 	wantFault(t, "a draft again", err, fault.Invalid)
 }
 
@@ -137,41 +137,41 @@ func oneActive(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
 	for _, w := range []*user{u, v} {
-		for _, ns := range []ss.Namespace{"s", "t"} {
+		for _, ns := range []ext.Namespace{"s", "t"} {
 			w.register(ns, `{}`)
 			w.register(ns, `true`)
 			w.activate(ns, 1)
 		}
 	}
 	u.activate("s", 2)
-	equal(t, "active", []ss.SchemaVersion{u.active("s").Version, u.active("t").Version, v.active("s").Version, v.active("t").Version}, []ss.SchemaVersion{2, 1, 1, 1})
+	equal(t, "active", []ext.SchemaVersion{u.active("s").Version, u.active("t").Version, v.active("s").Version, v.active("t").Version}, []ext.SchemaVersion{2, 1, 1, 1})
 }
 
 func noSchema(t *testing.T, u *user) {
 	u.register("s", `{}`)
-	for _, v := range []ss.SchemaVersion{0, 2, 999} {
-		_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ss.Active, u.now)
-		wantError(t, fmt.Sprint("version ", v), err, ss.ErrNoSchema)
+	for _, v := range []ext.SchemaVersion{0, 2, 999} {
+		_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ext.Active, u.now)
+		wantError(t, fmt.Sprint("version ", v), err, ext.ErrNoSchema)
 	}
-	_, err := u.h.Registry.SetStatus(t.Context(), u.other().owner, "s", 1, ss.Active, u.now)
-	wantError(t, "another's version", err, ss.ErrNoSchema)
-	equal(t, "active", u.active("s").Version, ss.SchemaVersion(0))
+	_, err := u.h.Registry.SetStatus(t.Context(), u.other().owner, "s", 1, ext.Active, u.now)
+	wantError(t, "another's version", err, ext.ErrNoSchema)
+	equal(t, "active", u.active("s").Version, ext.SchemaVersion(0))
 }
 
 // schemaChanges: a put counts only by what is active in its own step: not by a
 // version that was, that is a draft, or that was never registered.
 func schemaChanges(t *testing.T, u *user) {
-	by := func(v ss.SchemaVersion) ss.Op {
+	by := func(v ext.SchemaVersion) ext.Op {
 		op := put("s", "a", `1`)
 		op.Schema = v
 		return op
 	}
-	try := func(v ss.SchemaVersion, ok bool) {
+	try := func(v ext.SchemaVersion, ok bool) {
 		t.Helper()
 		_, err := u.try(by(v))
 		var want error
 		if !ok {
-			want = item(0, ss.ErrSchemaChanged)
+			want = item(0, ext.ErrSchemaChanged)
 		}
 		wantError(t, fmt.Sprint("put by version ", v), err, want)
 	}
@@ -189,28 +189,28 @@ func schemaChanges(t *testing.T, u *user) {
 	try(1, false)
 	try(2, true)
 	u.apply(del("s", "a"), look("s", "a")) // only values are validated
-	u.setStatus("s", 2, ss.Deprecated)
+	u.setStatus("s", 2, ext.Deprecated)
 	try(2, false)
 	try(0, true)
 	_, err := u.try(by(0), put("t", "b", `1`), by(2))
-	wantError(t, "in a batch", err, item(2, ss.ErrSchemaChanged))
+	wantError(t, "in a batch", err, item(2, ext.ErrSchemaChanged))
 }
 
 func registerTogether(t *testing.T, u *user) {
-	versions := make([]ss.SchemaVersion, parallel)
+	versions := make([]ext.SchemaVersion, parallel)
 	errs := together(parallel, func(i int) error {
 		sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", fmt.Append(nil, i), "", u.now)
 		versions[i] = sc.Version
 		return err
 	})
 	must(t, "Register", errors.Join(errs...))
-	seen := map[ss.SchemaVersion]bool{}
+	seen := map[ext.SchemaVersion]bool{}
 	for _, v := range versions {
 		seen[v] = true
 	}
 	equal(t, "versions", len(seen), parallel)
 	all := u.schemas("s")
-	equal(t, "the newest", all[0].Version, ss.SchemaVersion(parallel))
+	equal(t, "the newest", all[0].Version, ext.SchemaVersion(parallel))
 	for i, v := range versions {
 		equal(t, "document", string(all[parallel-int(v)].Document), fmt.Sprint(i))
 	}
@@ -222,13 +222,13 @@ func activateTogether(t *testing.T, u *user) {
 	}
 	for range 3 {
 		errs := together(parallel, func(i int) error {
-			_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", ss.SchemaVersion(i+1), ss.Active, u.now)
+			_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", ext.SchemaVersion(i+1), ext.Active, u.now)
 			return err
 		})
 		must(t, "SetStatus", errors.Join(errs...))
 		n := 0
 		for _, sc := range u.schemas("s") {
-			if sc.Status == ss.Active {
+			if sc.Status == ext.Active {
 				n++
 				equal(t, "active", u.active("s"), sc)
 			}
@@ -248,8 +248,8 @@ func putsAgainstActivations(t *testing.T, u *user) {
 	u.activate("s", 1)
 	errs := together(8, func(i int) error {
 		if i == 0 {
-			for v := ss.SchemaVersion(2); v <= versions; v++ {
-				if _, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ss.Active, u.now); err != nil {
+			for v := ext.SchemaVersion(2); v <= versions; v++ {
+				if _, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ext.Active, u.now); err != nil {
 					return err
 				}
 			}
@@ -265,7 +265,7 @@ func putsAgainstActivations(t *testing.T, u *user) {
 			switch _, err = u.try(op); {
 			case err == nil:
 				done++
-			case !errors.Is(err, ss.ErrSchemaChanged):
+			case !errors.Is(err, ext.ErrSchemaChanged):
 				return err
 			}
 		}
@@ -285,13 +285,13 @@ func putsAgainstActivations(t *testing.T, u *user) {
 // setAndRead: what is registered comes back, every field of it.
 func setAndRead(t *testing.T, u *user) {
 	_, err := u.h.Installs.Install(t.Context(), u.owner)
-	wantError(t, "one that nobody registered", err, ss.ErrNoInstall)
-	for _, in := range []ss.Install{
+	wantError(t, "one that nobody registered", err, ext.ErrNoInstall)
+	for _, in := range []ext.Install{
 		{},
 		{Tier: "gold"},
-		{Tier: `"é'`, Namespaces: map[ss.Namespace]ss.Access{}},
-		{Tier: "a", Overrides: ss.Overrides{Quota: ss.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: noon + day}},
-		{Tier: "b", Namespaces: map[ss.Namespace]ss.Access{"s": ss.Read, "t": ss.Modify, "a-b": ss.Read | ss.Modify, "none": 0}, RevokedAt: noon - 1},
+		{Tier: `"é'`, Namespaces: map[ext.Namespace]ext.Access{}},
+		{Tier: "a", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: noon + day}},
+		{Tier: "b", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read, "t": ext.Modify, "a-b": ext.Read | ext.Modify, "none": 0}, RevokedAt: noon - 1},
 	} {
 		u := u.other()
 		must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, in, u.now))
@@ -300,7 +300,7 @@ func setAndRead(t *testing.T, u *user) {
 	}
 }
 
-func (u *user) wantInstall(want ss.Install) {
+func (u *user) wantInstall(want ext.Install) {
 	u.t.Helper()
 	got, err := u.h.Installs.Install(u.t.Context(), u.owner)
 	must(u.t, "Install", err)
@@ -316,14 +316,14 @@ func (u *user) wantInstall(want ss.Install) {
 func changeInstall(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
-	full := ss.Install{
-		Tier: "gold", Overrides: ss.Overrides{Quota: ss.Quota{Bytes: 5}, Until: noon + day},
-		Namespaces: map[ss.Namespace]ss.Access{"s": ss.Read}, RevokedAt: noon,
+	full := ext.Install{
+		Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 5}, Until: noon + day},
+		Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}, RevokedAt: noon,
 	}
 	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, full, noon))
 	must(t, "SetInstall", v.h.Installs.SetInstall(t.Context(), v.owner, full, noon))
-	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, ss.Install{Tier: "tin"}, noon+hour))
-	u.wantInstall(ss.Install{Tier: "tin", CreatedAt: noon, UpdatedAt: noon + hour})
+	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, ext.Install{Tier: "tin"}, noon+hour))
+	u.wantInstall(ext.Install{Tier: "tin", CreatedAt: noon, UpdatedAt: noon + hour})
 	full.CreatedAt, full.UpdatedAt = noon, noon
 	v.wantInstall(full)
 }
@@ -333,7 +333,7 @@ func changeInstall(t *testing.T, u *user) {
 func installApart(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	before := u.state()
-	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, ss.Install{Tier: "gold", RevokedAt: u.now}, u.now))
+	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, ext.Install{Tier: "gold", RevokedAt: u.now}, u.now))
 	u.wantState("registering", before)
 	u.apply(put("s", "b", `1`))
 }

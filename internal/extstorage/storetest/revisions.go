@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func revisionChecks() []check {
@@ -25,10 +25,10 @@ func revisionChecks() []check {
 func revisionsWithoutGap(t *testing.T, u *user) {
 	const each = 10
 	var mu sync.Mutex
-	got := map[ss.Revision]string{}
-	seqs := map[ss.Seq]bool{}
+	got := map[ext.Revision]string{}
+	seqs := map[ext.Seq]bool{}
 	errs := together(parallel, func(i int) error {
-		var last ss.Item
+		var last ext.Item
 		for j := range each {
 			value := fmt.Sprint(i*1000 + j)
 			a, err := u.try(put("settings", "a", value))
@@ -53,15 +53,15 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	})
 	must(t, "writers", errors.Join(errs...))
 	const n = parallel * each
-	for r := ss.Revision(1); r <= n; r++ {
+	for r := ext.Revision(1); r <= n; r++ {
 		if got[r] == "" {
 			t.Errorf("no revision %d", r)
 		}
 	}
 	r := u.get("settings", "a")
-	equal(t, "revision", r.Revision, ss.Revision(n))
-	equal(t, "change", r.Seq, ss.Seq(n))
-	equal(t, "value of the last", r.Value, ss.Value(got[n]))
+	equal(t, "revision", r.Revision, ext.Revision(n))
+	equal(t, "change", r.Seq, ext.Seq(n))
+	equal(t, "value of the last", r.Value, ext.Value(got[n]))
 	for i, c := range u.changes(0) {
 		equal(t, "change", []int64{int64(c.Seq), int64(c.Revision)}, []int64{int64(i + 1), int64(i + 1)})
 	}
@@ -73,7 +73,7 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
-		seen := make([]ss.Revision, parallel)
+		seen := make([]ext.Revision, parallel)
 		errs := together(parallel, func(i int) error {
 			a, err := u.try(put("settings", "a", fmt.Sprint(i)), put("settings", fmt.Sprint(i), `1`))
 			if err == nil {
@@ -82,15 +82,15 @@ func firstWriters(t *testing.T, u *user) {
 			return err
 		})
 		must(t, "first writers", errors.Join(errs...))
-		counts := map[ss.Revision]int{}
+		counts := map[ext.Revision]int{}
 		for _, r := range seen {
 			counts[r]++
 		}
-		for r := ss.Revision(1); r <= parallel; r++ {
+		for r := ext.Revision(1); r <= parallel; r++ {
 			equal(t, fmt.Sprintf("writers with revision %d", r), counts[r], 1)
 		}
 		shared := u.get("settings", "a")
-		equal(t, "counters", u.audited(), ss.Counters{Bytes: parallel*3 + shared.Bytes(), Keys: parallel + 1, Namespaces: 1})
+		equal(t, "counters", u.audited(), ext.Counters{Bytes: parallel*3 + shared.Bytes(), Keys: parallel + 1, Namespaces: 1})
 		u.state()
 	}
 }
@@ -117,16 +117,16 @@ func livesUnderConcurrency(t *testing.T, u *user) {
 // each key lives of revisions 1 to n, each ended by a change with its last.
 func wantLives(t *testing.T, u *user) {
 	t.Helper()
-	revisions := map[string]ss.Revision{}
+	revisions := map[string]ext.Revision{}
 	for i, c := range u.changes(0) {
-		if c.Seq != ss.Seq(i+1) {
+		if c.Seq != ext.Seq(i+1) {
 			t.Fatalf("change %d at the place of %d", c.Seq, i+1)
 		}
 		id := string(c.Namespace) + "/" + string(c.Key)
 		switch was := revisions[id]; {
-		case c.Op == ss.ChangePut && (c.Revision == was+1 || c.Revision == 1): // 1 also over what has expired
+		case c.Op == ext.ChangePut && (c.Revision == was+1 || c.Revision == 1): // 1 also over what has expired
 			revisions[id] = c.Revision
-		case c.Op != ss.ChangePut && c.Revision == was && was > 0:
+		case c.Op != ext.ChangePut && c.Revision == was && was > 0:
 			revisions[id] = 0
 		default:
 			t.Errorf("%s has %+v after revision %d", id, c, was)
@@ -144,7 +144,7 @@ func wantLives(t *testing.T, u *user) {
 			u.wantGone(ns, key)
 			continue
 		}
-		if rec, err := u.h.Store.Get(t.Context(), u.owner, ss.Namespace(ns), ss.Key(key), u.now); err == nil {
+		if rec, err := u.h.Store.Get(t.Context(), u.owner, ext.Namespace(ns), ext.Key(key), u.now); err == nil {
 			equal(t, "last revision of "+id, rec.Revision, r)
 		}
 	}
@@ -154,16 +154,16 @@ func wantLives(t *testing.T, u *user) {
 func moments(t *testing.T, u *user) {
 	made := u.now
 	it := u.do(put("settings", "a", `1`))
-	equal(t, "made", []ss.Moment{it.CreatedAt, it.UpdatedAt}, []ss.Moment{made, made})
+	equal(t, "made", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, made})
 	u.now += hour + 7
 	it = u.do(put("settings", "a", `2`))
-	equal(t, "changed", []ss.Moment{it.CreatedAt, it.UpdatedAt}, []ss.Moment{made, u.now})
+	equal(t, "changed", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	r := u.get("settings", "a")
-	equal(t, "kept", []ss.Moment{r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, []ss.Moment{made, u.now, 0})
+	equal(t, "kept", []ext.Moment{r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, []ext.Moment{made, u.now, 0})
 	u.now = made - hour // a clock that was turned back
 	it = u.do(put("settings", "a", `3`))
-	equal(t, "changed by a clock that was turned back", []ss.Moment{it.CreatedAt, it.UpdatedAt}, []ss.Moment{made, u.now})
-	equal(t, "revision", it.Revision, ss.Revision(3))
+	equal(t, "changed by a clock that was turned back", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
+	equal(t, "revision", it.Revision, ext.Revision(3))
 }
 
 // incrementByGuard is how the service counts: read, add, put under the tag that
@@ -177,7 +177,7 @@ func incrementByGuard(t *testing.T, u *user) {
 			if err != nil {
 				return err
 			}
-			sum, _, err := (&ss.Increment{By: "1"}).Apply(r.Value, ss.MaxValueBytes)
+			sum, _, err := (&ext.Increment{By: "1"}).Apply(r.Value, ext.MaxValueBytes)
 			if err != nil {
 				return err
 			}
@@ -193,7 +193,7 @@ func incrementByGuard(t *testing.T, u *user) {
 		return nil
 	})
 	must(t, "counting", errors.Join(errs...))
-	equal(t, "count", u.get("settings", "n").Value, ss.Value(fmt.Sprint(parallel*each)))
+	equal(t, "count", u.get("settings", "n").Value, ext.Value(fmt.Sprint(parallel*each)))
 }
 
 // mixedBatches: batches that touch the same keys in different orders, deletes,
@@ -203,8 +203,8 @@ func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	errs := together(parallel, func(i int) (err error) {
 		for j := 0; j < 6 && err == nil; j++ {
-			at := u.at(u.now + ss.Moment(j)*minute)
-			var ops []ss.Op
+			at := u.at(u.now + ext.Moment(j)*minute)
+			var ops []ext.Op
 			for k := range keys {
 				ns, key := []string{"x", "y"}[(i+k)%2], keys[(k*(1+i%4)+j)%len(keys)]
 				switch (i + j + k) % 4 {

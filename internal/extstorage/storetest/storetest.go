@@ -14,7 +14,7 @@ package storetest
 import (
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 // Harness is a backend as the suite needs it.
@@ -22,12 +22,12 @@ type Harness struct {
 	// Store is what is tested. Its database may hold other installs' data, but
 	// nobody else may sweep it: a sweep reaches every install, and the suite
 	// lets each of its tests live at a time of its own.
-	Store    ss.Store
-	Registry ss.Registry
-	Installs ss.Installs
+	Store    ext.Store
+	Registry ext.Registry
+	Installs ext.Installs
 
 	// Events reads the events that an install has in the outbox, by number.
-	Events func(t testing.TB, o ss.Owner) []Event
+	Events func(t testing.TB, o ext.Owner) []Event
 
 	// Faulty opens another Harness on a database of its own, whose engine asks
 	// fault at every point where it can fail, and treats what that returns as
@@ -45,7 +45,7 @@ type Event struct {
 	Topic   string
 	Key     string
 	Payload string // JSON
-	At      ss.Moment
+	At      ext.Moment
 }
 
 // Run runs the suite. What open opens is closed by a cleanup of its t.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -20,10 +20,10 @@ func TestMemory(t *testing.T) {
 }
 
 func memoryHarness(fault func(string) error) Harness {
-	m := &memory{fault: fault, models: map[ss.Owner]*model{}, schemas: map[ss.Owner]map[ss.Namespace][]ss.Schema{}, installs: map[ss.Owner]ss.Install{}}
+	m := &memory{fault: fault, models: map[ext.Owner]*model{}, schemas: map[ext.Owner]map[ext.Namespace][]ext.Schema{}, installs: map[ext.Owner]ext.Install{}}
 	return Harness{
 		Store: m, Registry: m, Installs: m,
-		Events: func(t testing.TB, o ss.Owner) (all []Event) {
+		Events: func(t testing.TB, o ext.Owner) (all []Event) {
 			must(t, "events", m.read(o, func(m *model) error { all = m.events; return nil }))
 			return all
 		},
@@ -35,25 +35,25 @@ func memoryHarness(fault func(string) error) Harness {
 type memory struct {
 	mu       sync.Mutex
 	fault    func(point string) error
-	models   map[ss.Owner]*model
-	schemas  map[ss.Owner]map[ss.Namespace][]ss.Schema // by version
-	installs map[ss.Owner]ss.Install
+	models   map[ext.Owner]*model
+	schemas  map[ext.Owner]map[ext.Namespace][]ext.Schema // by version
+	installs map[ext.Owner]ext.Install
 }
 
 // read runs fn on the owner's model, alone.
-func (s *memory) read(o ss.Owner, fn func(m *model) error) error {
+func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.models[o] == nil {
-		s.models[o], s.schemas[o] = newModel(), map[ss.Namespace][]ss.Schema{}
+		s.models[o], s.schemas[o] = newModel(), map[ext.Namespace][]ext.Schema{}
 	}
 	return fn(s.models[o])
 }
 
-func (s *memory) write(ctx context.Context, o ss.Owner, fn func(m *model) error) error {
+func (s *memory) write(ctx context.Context, o ext.Owner, fn func(m *model) error) error {
 	return s.read(o, func(m *model) error {
 		if err := ctx.Err(); err != nil {
 			return fault.Wrap(fault.Unavailable, "the caller has gone", err)
@@ -65,18 +65,18 @@ func (s *memory) write(ctx context.Context, o ss.Owner, fn func(m *model) error)
 	})
 }
 
-func (s *memory) Apply(ctx context.Context, o ss.Owner, w ss.Write) (a ss.Applied, err error) {
+func (s *memory) Apply(ctx context.Context, o ext.Owner, w ext.Write) (a ext.Applied, err error) {
 	err = s.write(ctx, o, func(m *model) error { a, err = m.Apply(w); return err })
 	return a, err
 }
 
-func (s *memory) Reclaim(ctx context.Context, o ss.Owner, now ss.Moment, limit int) (n int, err error) {
+func (s *memory) Reclaim(ctx context.Context, o ext.Owner, now ext.Moment, limit int) (n int, err error) {
 	err = s.write(ctx, o, func(m *model) error { n = m.Reclaim(now, limit); return nil })
 	return n, err
 }
 
 // Sweep takes what expired first of all installs, one at a time.
-func (s *memory) Sweep(_ context.Context, now ss.Moment, limit int) (n int, err error) {
+func (s *memory) Sweep(_ context.Context, now ext.Moment, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fault("begin"); err != nil {
@@ -84,7 +84,7 @@ func (s *memory) Sweep(_ context.Context, now ss.Moment, limit int) (n int, err 
 	}
 	for n < limit {
 		var first *model
-		var until ss.Moment
+		var until ext.Moment
 		for _, m := range s.models {
 			if due := m.due(now); len(due) > 0 && (first == nil || due[0].ExpiresAt < until) {
 				first, until = m, due[0].ExpiresAt
@@ -101,60 +101,60 @@ func (s *memory) Sweep(_ context.Context, now ss.Moment, limit int) (n int, err 
 	return n, nil
 }
 
-func (s *memory) Get(_ context.Context, o ss.Owner, ns ss.Namespace, key ss.Key, now ss.Moment) (r ss.Record, err error) {
+func (s *memory) Get(_ context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (r ext.Record, err error) {
 	err = s.read(o, func(m *model) error { r, err = m.Get(ns, key, now); return err })
 	return r, err
 }
 
-func (s *memory) List(_ context.Context, o ss.Owner, q ss.Query) (p ss.Page, err error) {
+func (s *memory) List(_ context.Context, o ext.Owner, q ext.Query) (p ext.Page, err error) {
 	err = s.read(o, func(m *model) error { p = m.List(q); return nil })
 	return p, err
 }
 
-func (s *memory) Export(_ context.Context, o ss.Owner, after ss.Position, limit int, now ss.Moment) (all []ss.Record, err error) {
+func (s *memory) Export(_ context.Context, o ext.Owner, after ext.Position, limit int, now ext.Moment) (all []ext.Record, err error) {
 	err = s.read(o, func(m *model) error { all = m.Export(after, limit, now); return nil })
 	return all, err
 }
 
-func (s *memory) Changes(_ context.Context, o ss.Owner, since ss.Seq, limit int, _ ss.Moment) (f ss.Feed, err error) {
+func (s *memory) Changes(_ context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (f ext.Feed, err error) {
 	err = s.read(o, func(m *model) error { f, err = m.Changes(since, limit); return err })
 	return f, err
 }
 
-func (s *memory) Usage(_ context.Context, o ss.Owner, now ss.Moment) (u ss.Usage, err error) {
+func (s *memory) Usage(_ context.Context, o ext.Owner, now ext.Moment) (u ext.Usage, err error) {
 	err = s.read(o, func(m *model) error { u = m.Usage(now); return nil })
 	return u, err
 }
 
-func (s *memory) Audit(_ context.Context, o ss.Owner) (a ss.Audit, err error) {
-	err = s.read(o, func(m *model) error { a = ss.Audit{Counters: m.counters(), Counted: m.counters()}; return nil })
+func (s *memory) Audit(_ context.Context, o ext.Owner) (a ext.Audit, err error) {
+	err = s.read(o, func(m *model) error { a = ext.Audit{Counters: m.counters(), Counted: m.counters()}; return nil })
 	return a, err
 }
 
 func (s *memory) Ping(context.Context) error { return nil }
 
-func (s *memory) Register(ctx context.Context, o ss.Owner, ns ss.Namespace, document []byte, by string, now ss.Moment) (sc ss.Schema, err error) {
+func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (sc ext.Schema, err error) {
 	err = s.write(ctx, o, func(*model) error {
 		all := s.schemas[o][ns]
-		sc = ss.Schema{Namespace: ns, Version: ss.SchemaVersion(len(all) + 1), Status: ss.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
+		sc = ext.Schema{Namespace: ns, Version: ext.SchemaVersion(len(all) + 1), Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
 		s.schemas[o][ns] = append(all, sc)
 		return nil
 	})
 	return sc, err
 }
 
-func (s *memory) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v ss.SchemaVersion, status ss.SchemaStatus, now ss.Moment) (sc ss.Schema, err error) {
+func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	err = s.write(ctx, o, func(m *model) error {
 		all := s.schemas[o][ns]
 		switch {
-		case status == ss.Draft:
+		case status == ext.Draft:
 			return fault.New(fault.Invalid, "a schema is activated or deprecated")
 		case v < 1 || int(v) > len(all):
-			return ss.ErrNoSchema
+			return ext.ErrNoSchema
 		}
 		for i := range all {
-			if all[i].Status == ss.Active && status == ss.Active && all[i].Version != v {
-				all[i].Status, all[i].UpdatedAt = ss.Deprecated, now
+			if all[i].Status == ext.Active && status == ext.Active && all[i].Version != v {
+				all[i].Status, all[i].UpdatedAt = ext.Deprecated, now
 			}
 		}
 		if all[v-1].Status != status {
@@ -162,7 +162,7 @@ func (s *memory) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v s
 		}
 		m.active[ns] = 0
 		for _, other := range all {
-			if other.Status == ss.Active {
+			if other.Status == ext.Active {
 				m.active[ns] = other.Version
 			}
 		}
@@ -172,15 +172,15 @@ func (s *memory) SetStatus(ctx context.Context, o ss.Owner, ns ss.Namespace, v s
 	return sc, err
 }
 
-func (s *memory) Schemas(_ context.Context, o ss.Owner, ns ss.Namespace) (all []ss.Schema, err error) {
+func (s *memory) Schemas(_ context.Context, o ext.Owner, ns ext.Namespace) (all []ext.Schema, err error) {
 	err = s.read(o, func(*model) error {
-		all = slices.SortedFunc(slices.Values(s.schemas[o][ns]), func(a, b ss.Schema) int { return cmp.Compare(b.Version, a.Version) })
+		all = slices.SortedFunc(slices.Values(s.schemas[o][ns]), func(a, b ext.Schema) int { return cmp.Compare(b.Version, a.Version) })
 		return nil
 	})
 	return all, err
 }
 
-func (s *memory) Active(_ context.Context, o ss.Owner, ns ss.Namespace) (sc ss.Schema, err error) {
+func (s *memory) Active(_ context.Context, o ext.Owner, ns ext.Namespace) (sc ext.Schema, err error) {
 	err = s.read(o, func(m *model) error {
 		if v := m.active[ns]; v > 0 {
 			sc = s.schemas[o][ns][v-1]
@@ -190,18 +190,18 @@ func (s *memory) Active(_ context.Context, o ss.Owner, ns ss.Namespace) (sc ss.S
 	return sc, err
 }
 
-func (s *memory) Install(_ context.Context, o ss.Owner) (in ss.Install, err error) {
+func (s *memory) Install(_ context.Context, o ext.Owner) (in ext.Install, err error) {
 	err = s.read(o, func(*model) error {
 		var found bool
 		if in, found = s.installs[o]; !found {
-			return ss.ErrNoInstall
+			return ext.ErrNoInstall
 		}
 		return nil
 	})
 	return in, err
 }
 
-func (s *memory) SetInstall(ctx context.Context, o ss.Owner, in ss.Install, now ss.Moment) error {
+func (s *memory) SetInstall(ctx context.Context, o ext.Owner, in ext.Install, now ext.Moment) error {
 	return s.write(ctx, o, func(*model) error {
 		in.CreatedAt, in.UpdatedAt = cmp.Or(s.installs[o].CreatedAt, now), now
 		in.Namespaces = maps.Clone(in.Namespaces)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
@@ -28,8 +28,8 @@ func sweepChecks() []check {
 const (
 	afterAll    = dawn + 1000*day
 	afterSwept  = afterAll + 8*day
-	changesKept = ss.Moment(ss.ChangesKept / 1e6)
-	answersKept = ss.Moment(ss.AnswersKept / 1e6)
+	changesKept = ext.Moment(ext.ChangesKept / 1e6)
+	answersKept = ext.Moment(ext.AnswersKept / 1e6)
 )
 
 func (u *user) sweep(limit int) int {
@@ -106,12 +106,12 @@ func sweepTells(t *testing.T, u *user) {
 	u.apply(mortal("s", "b", `1`, u.now+10))
 	u.now += minute
 	equal(t, "sweep", u.drain(), 3)
-	equal(t, "feed", u.changes(4), []ss.Change{
-		{Seq: 5, Op: ss.ChangeExpire, Namespace: "a", Key: "z", Revision: 1, At: u.now},
-		{Seq: 6, Op: ss.ChangeExpire, Namespace: "s", Key: "b", Revision: 2, At: u.now},
-		{Seq: 7, Op: ss.ChangeExpire, Namespace: "s", Key: "a", Revision: 1, At: u.now},
+	equal(t, "feed", u.changes(4), []ext.Change{
+		{Seq: 5, Op: ext.ChangeExpire, Namespace: "a", Key: "z", Revision: 1, At: u.now},
+		{Seq: 6, Op: ext.ChangeExpire, Namespace: "s", Key: "b", Revision: 2, At: u.now},
+		{Seq: 7, Op: ext.ChangeExpire, Namespace: "s", Key: "a", Revision: 1, At: u.now},
 	})
-	equal(t, "counters", u.audited(), ss.Counters{})
+	equal(t, "counters", u.audited(), ext.Counters{})
 	wantLives(t, u)
 }
 
@@ -128,22 +128,22 @@ func sweepsChanges(t *testing.T, u *user) {
 	equal(t, "feed", len(u.changes(0)), 3)
 	u.now++
 	equal(t, "at their time", u.sweep(10), 2)
-	for since := range ss.Seq(2) {
+	for since := range ext.Seq(2) {
 		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
-		wantError(t, fmt.Sprint("since ", since), err, ss.ErrChangesGone)
+		wantError(t, fmt.Sprint("since ", since), err, ext.ErrChangesGone)
 		wantFault(t, "its code", err, fault.Invalid)
 	}
 	equal(t, "since the last that is gone", keysOfChanges(u.changes(2)), []string{"c"})
 	u.now += day
 	equal(t, "the rest", u.sweep(10), 1)
 	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10, u.now)
-	wantError(t, "when none is kept", err, ss.ErrChangesGone)
-	equal(t, "from the end", u.feed(3, 10), ss.Feed{Last: 3})
-	equal(t, "the next number", u.do(put("s", "d", `1`)).Seq, ss.Seq(4))
+	wantError(t, "when none is kept", err, ext.ErrChangesGone)
+	equal(t, "from the end", u.feed(3, 10), ext.Feed{Last: 3})
+	equal(t, "the next number", u.do(put("s", "d", `1`)).Seq, ext.Seq(4))
 	equal(t, "records", len(u.state().records), 4)
 }
 
-func keysOfChanges(cs []ss.Change) (keys []string) {
+func keysOfChanges(cs []ext.Change) (keys []string) {
 	for _, c := range cs {
 		keys = append(keys, string(c.Key))
 	}
@@ -154,7 +154,7 @@ func keysOfChanges(cs []ss.Change) (keys []string) {
 // the first ones, and so leaves no gap.
 func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	u.clean()
-	var ops []ss.Op
+	var ops []ext.Op
 	for _, key := range []string{"e", "d", "c", "b", "a"} {
 		ops = append(ops, put("s", key, `1`))
 	}
@@ -163,7 +163,7 @@ func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	equal(t, "sweep", u.sweep(2), 2)
 	equal(t, "what is left", keysOfChanges(u.changes(2)), []string{"c", "b", "a"})
 	_, err := u.h.Store.Changes(t.Context(), u.owner, 1, 10, u.now)
-	wantError(t, "what is gone", err, ss.ErrChangesGone)
+	wantError(t, "what is gone", err, ext.ErrChangesGone)
 }
 
 // sweepsUnderATurnedClock: where the clock was turned between two changes the
@@ -175,9 +175,9 @@ func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	u.apply(put("s", "c", `1`))
 	u.now += changesKept - 1
 	equal(t, "sweep", u.sweep(10), 1)
-	for since := ss.Seq(0); since < 3; {
+	for since := ext.Seq(0); since < 3; {
 		f, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
-		if errors.Is(err, ss.ErrChangesGone) {
+		if errors.Is(err, ext.ErrChangesGone) {
 			since++
 			continue
 		}
@@ -216,7 +216,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
 		const records = 30
-		var ops []ss.Op
+		var ops []ext.Op
 		for i := range records {
 			ops = append(ops, mortal("s", fmt.Sprintf("%02d", i), `"dead"`, u.now+second))
 		}
@@ -265,5 +265,5 @@ func sweepFault(t *testing.T, u *user) {
 	}
 	u.drain()
 	equal(t, "records", u.audited().Keys, int64(1))
-	equal(t, "the last change", u.state().last, ss.Seq(5))
+	equal(t, "the last change", u.state().last, ext.Seq(5))
 }

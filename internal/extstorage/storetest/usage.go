@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func usageChecks() []check {
@@ -18,18 +18,18 @@ func usageChecks() []check {
 
 // usageLive: a client sees what is there; quotas are held against what is stored.
 func usageLive(t *testing.T, u *user) {
-	equal(t, "a new install", u.usage(), ss.Usage{})
+	equal(t, "a new install", u.usage(), ext.Usage{})
 	op := put("b", "a", `"é"`)
 	op.Metadata = `{"m":1}`
 	u.apply(op, put("a", "a", `1`), mortal("a", "b", `12`, u.now+minute), mortal("c", "c", `123`, u.now+minute))
-	equal(t, "usage", u.usage(), ss.Usage{
-		Counters:   ss.Counters{Bytes: 23, Keys: 4, Namespaces: 3},
-		Namespaces: []ss.NamespaceUsage{{Namespace: "a", Keys: 2, Bytes: 7}, {Namespace: "b", Keys: 1, Bytes: 11}, {Namespace: "c", Keys: 1, Bytes: 5}},
+	equal(t, "usage", u.usage(), ext.Usage{
+		Counters:   ext.Counters{Bytes: 23, Keys: 4, Namespaces: 3},
+		Namespaces: []ext.NamespaceUsage{{Namespace: "a", Keys: 2, Bytes: 7}, {Namespace: "b", Keys: 1, Bytes: 11}, {Namespace: "c", Keys: 1, Bytes: 5}},
 	})
 	u.now += minute
-	equal(t, "usage after two have expired", u.usage(), ss.Usage{
-		Counters:   ss.Counters{Bytes: 23, Keys: 4, Namespaces: 3},
-		Namespaces: []ss.NamespaceUsage{{Namespace: "a", Keys: 1, Bytes: 3}, {Namespace: "b", Keys: 1, Bytes: 11}},
+	equal(t, "usage after two have expired", u.usage(), ext.Usage{
+		Counters:   ext.Counters{Bytes: 23, Keys: 4, Namespaces: 3},
+		Namespaces: []ext.NamespaceUsage{{Namespace: "a", Keys: 1, Bytes: 3}, {Namespace: "b", Keys: 1, Bytes: 11}},
 	})
 	u.state()
 }
@@ -58,7 +58,7 @@ func usageEveryMoment(t *testing.T, u *user) {
 	}()
 	errs := together(8, func(i int) (err error) {
 		for j := 0; j < 20 && err == nil; j++ {
-			at := u.at(u.now + ss.Moment(j)*second)
+			at := u.at(u.now + ext.Moment(j)*second)
 			at.quota.Keys = 6
 			switch (i + j) % 4 {
 			case 0:

@@ -11,21 +11,21 @@ import (
 	"sync"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
 const (
 	// noon is when tests begin.
-	noon ss.Moment = 1_700_000_000_123
+	noon ext.Moment = 1_700_000_000_123
 	// dawn is when tests that sweep begin: decades before noon, so that they
 	// find nothing of the others.
-	dawn ss.Moment = 200_000_000_123
+	dawn ext.Moment = 200_000_000_123
 
-	second ss.Moment = 1000
-	minute           = 60 * second
-	hour             = 60 * minute
-	day              = 24 * hour
+	second ext.Moment = 1000
+	minute            = 60 * second
+	hour              = 60 * minute
+	day               = 24 * hour
 )
 
 // tb is what the suite needs of a test; a random test of rapid is one too.
@@ -41,17 +41,17 @@ type tb interface {
 type user struct {
 	t     tb
 	h     Harness
-	owner ss.Owner
-	now   ss.Moment
-	quota ss.Quota
+	owner ext.Owner
+	now   ext.Moment
+	quota ext.Quota
 }
 
 func newUser(t tb, h Harness) *user {
-	return &user{t: t, h: h, owner: newOwner(), now: noon, quota: ss.DefaultQuota()}
+	return &user{t: t, h: h, owner: newOwner(), now: noon, quota: ext.DefaultQuota()}
 }
 
-func newOwner() ss.Owner {
-	return ss.Owner{Tenant: ss.TenantID(newUUID()), Install: ss.InstallID(newUUID())}
+func newOwner() ext.Owner {
+	return ext.Owner{Tenant: ext.TenantID(newUUID()), Install: ext.InstallID(newUUID())}
 }
 
 func newUUID() string {
@@ -67,7 +67,7 @@ func (u *user) other() *user {
 }
 
 // at is the user with its clock at a moment; the original's stays.
-func (u *user) at(now ss.Moment) *user {
+func (u *user) at(now ext.Moment) *user {
 	v := *u
 	v.now = now
 	return &v
@@ -75,55 +75,55 @@ func (u *user) at(now ss.Moment) *user {
 
 // Operations. Metadata is an empty object unless a test is about it.
 
-func put(ns, key, value string) ss.Op {
-	return ss.Op{Kind: ss.Put, Namespace: ss.Namespace(ns), Key: ss.Key(key), Value: ss.Value(value), Metadata: ss.EmptyObject}
+func put(ns, key, value string) ext.Op {
+	return ext.Op{Kind: ext.Put, Namespace: ext.Namespace(ns), Key: ext.Key(key), Value: ext.Value(value), Metadata: ext.EmptyObject}
 }
 
 // mortal is a put of a record that is there until a moment.
-func mortal(ns, key, value string, until ss.Moment) ss.Op {
+func mortal(ns, key, value string, until ext.Moment) ext.Op {
 	op := put(ns, key, value)
 	op.ExpiresAt = until
 	return op
 }
 
-func del(ns, key string) ss.Op {
-	return ss.Op{Kind: ss.Delete, Namespace: ss.Namespace(ns), Key: ss.Key(key)}
+func del(ns, key string) ext.Op {
+	return ext.Op{Kind: ext.Delete, Namespace: ext.Namespace(ns), Key: ext.Key(key)}
 }
 
-func look(ns, key string) ss.Op {
-	return ss.Op{Kind: ss.Check, Namespace: ss.Namespace(ns), Key: ss.Key(key)}
+func look(ns, key string) ext.Op {
+	return ext.Op{Kind: ext.Check, Namespace: ext.Namespace(ns), Key: ext.Key(key)}
 }
 
-func guarded(op ss.Op, g ss.Guard) ss.Op {
+func guarded(op ext.Op, g ext.Guard) ext.Op {
 	op.Guard = g
 	return op
 }
 
 // Guards.
 
-func ifRevision(r ss.Revision) ss.Guard { return ss.Guard{Revision: ss.Some(r)} }
-func ifMatch(seqs ...ss.Seq) ss.Guard   { return ss.Guard{Match: ss.Tags{Set: true, Seqs: seqs}} }
-func ifNoneMatch(seqs ...ss.Seq) ss.Guard {
-	return ss.Guard{NoneMatch: ss.Tags{Set: true, Seqs: seqs}}
+func ifRevision(r ext.Revision) ext.Guard { return ext.Guard{Revision: ext.Some(r)} }
+func ifMatch(seqs ...ext.Seq) ext.Guard   { return ext.Guard{Match: ext.Tags{Set: true, Seqs: seqs}} }
+func ifNoneMatch(seqs ...ext.Seq) ext.Guard {
+	return ext.Guard{NoneMatch: ext.Tags{Set: true, Seqs: seqs}}
 }
 
 var (
-	ifAny  = ss.Guard{Match: ss.Tags{Set: true, Any: true}}
-	ifNone = ss.Guard{NoneMatch: ss.Tags{Set: true, Any: true}}
+	ifAny  = ext.Guard{Match: ext.Tags{Set: true, Any: true}}
+	ifNone = ext.Guard{NoneMatch: ext.Tags{Set: true, Any: true}}
 )
 
 // write is the frame of a write.
-func (u *user) write(ops ...ss.Op) ss.Write {
-	return ss.Write{Ops: ops, Now: u.now, Quota: u.quota, Caller: ss.Caller{Kind: "token", ID: "7"}}
+func (u *user) write(ops ...ext.Op) ext.Write {
+	return ext.Write{Ops: ops, Now: u.now, Quota: u.quota, Caller: ext.Caller{Kind: "token", ID: "7"}}
 }
 
-func (u *user) try(ops ...ss.Op) (ss.Applied, error) {
+func (u *user) try(ops ...ext.Op) (ext.Applied, error) {
 	return u.h.Store.Apply(u.t.Context(), u.owner, u.write(ops...))
 }
 
 // The steps below must succeed.
 
-func (u *user) apply(ops ...ss.Op) ss.Applied {
+func (u *user) apply(ops ...ext.Op) ext.Applied {
 	u.t.Helper()
 	a, err := u.try(ops...)
 	must(u.t, "Apply", err)
@@ -134,29 +134,29 @@ func (u *user) apply(ops ...ss.Op) ss.Applied {
 }
 
 // do is apply of one operation.
-func (u *user) do(op ss.Op) ss.Item {
+func (u *user) do(op ext.Op) ext.Item {
 	u.t.Helper()
 	return u.apply(op).Items[0]
 }
 
-func (u *user) get(ns, key string) ss.Record {
+func (u *user) get(ns, key string) ext.Record {
 	u.t.Helper()
-	r, err := u.h.Store.Get(u.t.Context(), u.owner, ss.Namespace(ns), ss.Key(key), u.now)
+	r, err := u.h.Store.Get(u.t.Context(), u.owner, ext.Namespace(ns), ext.Key(key), u.now)
 	must(u.t, "Get "+key, err)
 	return r
 }
 
 func (u *user) wantGone(ns, key string) {
 	u.t.Helper()
-	_, err := u.h.Store.Get(u.t.Context(), u.owner, ss.Namespace(ns), ss.Key(key), u.now)
-	if !errors.Is(err, ss.ErrNoRecord) {
+	_, err := u.h.Store.Get(u.t.Context(), u.owner, ext.Namespace(ns), ext.Key(key), u.now)
+	if !errors.Is(err, ext.ErrNoRecord) {
 		u.t.Errorf("Get %s: %v, want that there is no record", key, err)
 	}
 }
 
-func (u *user) list(q ss.Query) ss.Page {
+func (u *user) list(q ext.Query) ext.Page {
 	u.t.Helper()
-	q.Now, q.Limit = u.now, cmp.Or(q.Limit, ss.MaxPage)
+	q.Now, q.Limit = u.now, cmp.Or(q.Limit, ext.MaxPage)
 	p, err := u.h.Store.List(u.t.Context(), u.owner, q)
 	must(u.t, "List", err)
 	if len(p.Records) > q.Limit {
@@ -165,12 +165,12 @@ func (u *user) list(q ss.Query) ss.Page {
 	return p
 }
 
-func (u *user) wantKeys(what string, p ss.Page, want ...string) {
+func (u *user) wantKeys(what string, p ext.Page, want ...string) {
 	u.t.Helper()
 	equal(u.t, what, keysOf(p.Records), want)
 }
 
-func keysOf(rs []ss.Record) (keys []string) {
+func keysOf(rs []ext.Record) (keys []string) {
 	for _, r := range rs {
 		keys = append(keys, string(r.Key))
 	}
@@ -178,14 +178,14 @@ func keysOf(rs []ss.Record) (keys []string) {
 }
 
 // changes are all that are kept after a number.
-func (u *user) changes(since ss.Seq) []ss.Change {
+func (u *user) changes(since ext.Seq) []ext.Change {
 	u.t.Helper()
 	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, 1_000_000, u.now)
 	must(u.t, "Changes", err)
 	return f.Changes
 }
 
-func (u *user) usage() ss.Usage {
+func (u *user) usage() ext.Usage {
 	u.t.Helper()
 	us, err := u.h.Store.Usage(u.t.Context(), u.owner, u.now)
 	must(u.t, "Usage", err)
@@ -200,7 +200,7 @@ func (u *user) reclaim(limit int) int {
 }
 
 // audited is the audit of the counters, which must be right.
-func (u *user) audited() ss.Counters {
+func (u *user) audited() ext.Counters {
 	u.t.Helper()
 	a, err := u.h.Store.Audit(u.t.Context(), u.owner)
 	must(u.t, "Audit", err)
@@ -212,33 +212,33 @@ func (u *user) audited() ss.Counters {
 
 // state is everything that can be seen of an install at a moment.
 type state struct {
-	records  []ss.Record
-	counters ss.Counters
-	last     ss.Seq
+	records  []ext.Record
+	counters ext.Counters
+	last     ext.Seq
 }
 
 // state reads it, and holds what the methods say against each other.
 func (u *user) state() state {
 	u.t.Helper()
 	var s state
-	var after ss.Position
+	var after ext.Position
 	for {
 		page, err := u.h.Store.Export(u.t.Context(), u.owner, after, 100, u.now)
 		must(u.t, "Export", err)
 		if s.records = append(s.records, page...); len(page) < 100 {
 			break
 		}
-		after = ss.Position{Namespace: page[99].Namespace, Key: page[99].Key}
+		after = ext.Position{Namespace: page[99].Namespace, Key: page[99].Key}
 	}
 	f, err := u.h.Store.Changes(u.t.Context(), u.owner, 1<<60, 1, u.now)
 	must(u.t, "Changes", err)
 	s.last = f.Last
 
-	var want []ss.NamespaceUsage
-	byNamespace := map[ss.Namespace][]ss.Record{}
+	var want []ext.NamespaceUsage
+	byNamespace := map[ext.Namespace][]ext.Record{}
 	for _, r := range s.records {
 		if n := len(want); n == 0 || want[n-1].Namespace != r.Namespace {
-			want = append(want, ss.NamespaceUsage{Namespace: r.Namespace})
+			want = append(want, ext.NamespaceUsage{Namespace: r.Namespace})
 		}
 		w := &want[len(want)-1]
 		w.Keys++
@@ -250,9 +250,9 @@ func (u *user) state() state {
 	s.counters = us.Counters
 	equal(u.t, "counters of Usage and Audit", u.audited(), us.Counters)
 	for ns, all := range byNamespace {
-		p := u.list(ss.Query{Namespace: ns, Values: true, Metadata: true})
-		equal(u.t, "List beside Export", p.Records, all[:min(len(all), ss.MaxPage)])
-		equal(u.t, "more in List", p.More, len(all) > ss.MaxPage)
+		p := u.list(ext.Query{Namespace: ns, Values: true, Metadata: true})
+		equal(u.t, "List beside Export", p.Records, all[:min(len(all), ext.MaxPage)])
+		equal(u.t, "more in List", p.More, len(all) > ext.MaxPage)
 	}
 	return s
 }
@@ -295,20 +295,20 @@ func sameError(got, want error) bool {
 	if got == nil || want == nil {
 		return got == want
 	}
-	var gi, wi *ss.ItemError
+	var gi, wi *ext.ItemError
 	if errors.As(want, &wi) {
 		return errors.As(got, &gi) && gi.Index == wi.Index && sameError(gi.Err, wi.Err)
 	}
-	for _, root := range []error{ss.ErrNoRecord, ss.ErrSchemaChanged, ss.ErrChangesGone, ss.ErrKeyReused, ss.ErrNoSchema, ss.ErrNoInstall} {
+	for _, root := range []error{ext.ErrNoRecord, ext.ErrSchemaChanged, ext.ErrChangesGone, ext.ErrKeyReused, ext.ErrNoSchema, ext.ErrNoInstall} {
 		if errors.Is(want, root) {
 			return errors.Is(got, root)
 		}
 	}
-	var gm, wm *ss.MismatchError
+	var gm, wm *ext.MismatchError
 	if errors.As(want, &wm) {
 		return errors.As(got, &gm) && *gm == *wm
 	}
-	var gq, wq *ss.QuotaError
+	var gq, wq *ext.QuotaError
 	if errors.As(want, &wq) {
 		return errors.As(got, &gq) && *gq == *wq
 	}
@@ -316,8 +316,8 @@ func sameError(got, want error) bool {
 }
 
 func describe(err error) string {
-	var item *ss.ItemError
-	var quota *ss.QuotaError
+	var item *ext.ItemError
+	var quota *ext.QuotaError
 	switch {
 	case errors.As(err, &quota):
 		errors.As(err, &item)
@@ -336,7 +336,7 @@ func wantFault(t tb, what string, err error, code fault.Code) {
 }
 
 // item is the failure of an operation.
-func item(i int, err error) error { return &ss.ItemError{Index: i, Err: err} }
+func item(i int, err error) error { return &ext.ItemError{Index: i, Err: err} }
 
 // parallel is how many callers are at work at once.
 const parallel = 16

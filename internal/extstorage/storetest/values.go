@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	ss "holdfast/internal/extstorage"
+	ext "holdfast/internal/extstorage"
 )
 
 func valueChecks() []check {
@@ -26,7 +26,7 @@ func valueChecks() []check {
 func wantKept(t *testing.T, u *user, texts ...string) {
 	t.Helper()
 	for i, text := range texts {
-		v, err := ss.ParseValue([]byte(text), ss.MaxValueBytes)
+		v, err := ext.ParseValue([]byte(text), ext.MaxValueBytes)
 		must(t, "ParseValue", err)
 		key := fmt.Sprintf("%03d", i)
 		u.apply(put("settings", key, string(v)))
@@ -43,7 +43,7 @@ func canonicalText(t *testing.T, u *user) {
 	wantKept(t, u, `null`, `true`, `false`, `0`, `-7`, `""`, `[]`, `{}`, `[[],{},""]`,
 		`{"b":1,"a":2,"aa":3,"":4,"B":5}`, `{"é":1,"z":2,"zz":3,"日本":4,"😀":5}`, ` { "a" : [ 1 , 2 ] } `,
 		`"\u0001\b\f\n\r\t\"\\\/\u007f\u0080\u2028\u2029\ufeff\ud83d\ude00"`, `"<script>&amp;</script>"`, `"café café"`,
-		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", ss.MaxDepth)+strings.Repeat("]", ss.MaxDepth))
+		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", ext.MaxDepth)+strings.Repeat("]", ext.MaxDepth))
 }
 
 // exactNumbers: no number loses a digit, above 2^53 and behind the point.
@@ -55,7 +55,7 @@ func exactNumbers(t *testing.T, u *user) {
 
 // numbersOfManyDigits: as many digits as there may be.
 func numbersOfManyDigits(t *testing.T, u *user) {
-	nines := strings.Repeat("9", ss.MaxDigits)
+	nines := strings.Repeat("9", ext.MaxDigits)
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
 }
 
@@ -63,17 +63,17 @@ func numbersOfManyDigits(t *testing.T, u *user) {
 // list of them too.
 func largestValue(t *testing.T, u *user) {
 	texts := []string{
-		`"` + strings.Repeat("x", ss.MaxValueBytes-2) + `"`,
-		`"` + strings.Repeat("é", (ss.MaxValueBytes-2)/2) + `"`,
-		`[` + strings.Repeat("0,", ss.MaxValueBytes/2-2) + `0]`,
+		`"` + strings.Repeat("x", ext.MaxValueBytes-2) + `"`,
+		`"` + strings.Repeat("é", (ext.MaxValueBytes-2)/2) + `"`,
+		`[` + strings.Repeat("0,", ext.MaxValueBytes/2-2) + `0]`,
 	}
 	wantKept(t, u, texts...)
 	op := put("settings", "m", texts[0])
-	op.Metadata = ss.Value(`{"m":"` + strings.Repeat("y", ss.MaxMetadataBytes-8) + `"}`)
+	op.Metadata = ext.Value(`{"m":"` + strings.Repeat("y", ext.MaxMetadataBytes-8) + `"}`)
 	u.apply(op)
 	r := u.get("settings", "m")
 	equal(t, "metadata", r.Metadata, op.Metadata)
-	equal(t, "bytes", r.Bytes(), int64(ss.MaxValueBytes+ss.MaxMetadataBytes))
+	equal(t, "bytes", r.Bytes(), int64(ext.MaxValueBytes+ext.MaxMetadataBytes))
 	u.state()
 }
 
@@ -84,37 +84,37 @@ func metadata(t *testing.T, u *user) {
 	u.apply(op)
 	equal(t, "metadata", u.get("settings", "a").Metadata, op.Metadata)
 	equal(t, "metadata bytes", u.get("settings", "a").MetadataBytes, int64(len(op.Metadata)))
-	op.Keep, op.Metadata, op.Value = true, ss.EmptyObject, `22`
+	op.Keep, op.Metadata, op.Value = true, ext.EmptyObject, `22`
 	u.apply(op)
 	r := u.get("settings", "a")
-	equal(t, "metadata kept", r.Metadata, ss.Value(`{"n":9007199254740993,"tag":"é"}`))
-	equal(t, "value beside it", r.Value, ss.Value(`22`))
+	equal(t, "metadata kept", r.Metadata, ext.Value(`{"n":9007199254740993,"tag":"é"}`))
+	equal(t, "value beside it", r.Value, ext.Value(`22`))
 	u.apply(put("settings", "a", `1`))
-	equal(t, "metadata taken away", u.get("settings", "a").Metadata, ss.EmptyObject)
+	equal(t, "metadata taken away", u.get("settings", "a").Metadata, ext.EmptyObject)
 	u.state()
 }
 
 // oddKeys are keys that something on the way might take for something else.
 var oddKeys = []string{
 	".", "..", "%", "_", "%2F", "a%b", "a_b", "a*b", `a\b`, `a"b`, "a'b", "a b", " ", "  ", "a.b", "~", "-", "{c}", "$1", "?1", "NULL", "true", "0", "00",
-	"é", "日本語", "😀", "\U0010ffff", "\ue000", "\ud7ff", "\u00a0", "\u2028", "\ufeff", "\ufffd", strings.Repeat("k", ss.MaxKey), strings.Repeat("\U0001f600", ss.MaxKey),
+	"é", "日本語", "😀", "\U0010ffff", "\ue000", "\ud7ff", "\u00a0", "\u2028", "\ufeff", "\ufffd", strings.Repeat("k", ext.MaxKey), strings.Repeat("\U0001f600", ext.MaxKey),
 }
 
 // keyNames: any key that may be is kept, found and listed under its own name.
 func keyNames(t *testing.T, u *user) {
 	for i, key := range oddKeys {
-		_, err := ss.ParseKey(key)
+		_, err := ext.ParseKey(key)
 		must(t, fmt.Sprintf("ParseKey %q", key), err)
 		u.apply(put("settings", key, fmt.Sprint(i)))
 	}
 	for i, key := range oddKeys {
-		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, ss.Value(fmt.Sprint(i)))
+		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, ext.Value(fmt.Sprint(i)))
 	}
 	u.state()
 	for _, key := range oddKeys {
 		equal(t, fmt.Sprintf("%q was there", key), u.do(del("settings", key)).Existed, true)
 	}
-	equal(t, "counters", u.audited(), ss.Counters{})
+	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
 // keysThatLookAlike are not the same: neither case nor composition is looked at,
@@ -125,7 +125,7 @@ func keysThatLookAlike(t *testing.T, u *user) {
 		equal(t, fmt.Sprintf("%q is new", key), u.do(guarded(put("settings", key, fmt.Sprint(i)), ifRevision(0))).Created, true)
 	}
 	for i, key := range alike {
-		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, ss.Value(fmt.Sprint(i)))
+		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, ext.Value(fmt.Sprint(i)))
 	}
 	u.state()
 }
@@ -133,13 +133,13 @@ func keysThatLookAlike(t *testing.T, u *user) {
 // namespaceNames: the shortest and the longest, and those that begin alike, are
 // apart.
 func namespaceNames(t *testing.T, u *user) {
-	names := []string{"a", "a-", "a-b", "ab", "0", "00", "9z-", strings.Repeat("n", ss.MaxNamespace)}
+	names := []string{"a", "a-", "a-b", "ab", "0", "00", "9z-", strings.Repeat("n", ext.MaxNamespace)}
 	for i, ns := range names {
 		u.apply(put(ns, "key", fmt.Sprint(i)))
 	}
 	for i, ns := range names {
-		u.wantKeys(ns, u.list(ss.Query{Namespace: ss.Namespace(ns)}), "key")
-		equal(t, "value in "+ns, u.get(ns, "key").Value, ss.Value(fmt.Sprint(i)))
+		u.wantKeys(ns, u.list(ext.Query{Namespace: ext.Namespace(ns)}), "key")
+		equal(t, "value in "+ns, u.get(ns, "key").Value, ext.Value(fmt.Sprint(i)))
 	}
 	equal(t, "namespaces", u.audited().Namespaces, int64(len(names)))
 	u.state()
