@@ -2,6 +2,9 @@ package extstorage
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -16,11 +19,22 @@ type Config struct {
 	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never."`
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
 
+	TokenSecret   string              `toml:"token_secret" secret:"true" doc:"Signs the tokens that the command ext token makes, and cursors; at least 32 bytes, the same on all processes that share a database. Unset: generated into the secrets file."`
+	TokenKeys     map[string]TokenKey `toml:"token_keys" doc:"Keys by which others sign tokens, by a name of your own."`
+	TokenIssuer   string              `toml:"token_issuer" doc:"What a token must say in iss. Empty: anything."`
+	TokenAudience string              `toml:"token_audience" doc:"What must be in a token's aud. Empty: anything."`
+	TokenLeeway   time.Duration       `toml:"token_leeway" doc:"How far the clock of who signs tokens may be off."`
+
+	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take; a step of an export or import as long, a wait for changes longer by what was asked for."`
+
 	RateLimits bool  `toml:"rate_limits" doc:"Bound how often each install and tenant may read and write."`
 	Rates      Rates `toml:"rates" doc:"How often, with rate_limits. Each process counts for itself: n of them allow n times as much."`
 
 	Quota Quota            `toml:"quota" doc:"What an install may have that is of no tier."`
 	Tiers map[string]Quota `toml:"tiers" doc:"What installs may have, by the tier that they are registered with; 0 leaves the number of quota."`
+
+	Audit         string `toml:"audit" doc:"Where every write is reported: file:PATH, which gets a line of JSON for each; or log, the server's own, which then tells namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
+	MetadataIndex bool   `toml:"metadata_index" doc:"Have the command migrate make an index of the records' metadata on PostgreSQL, for queries of your own: the server makes none, and it costs every write."`
 
 	PollEvery  time.Duration `toml:"changes_poll_interval" doc:"How often the database is asked while a client waits for changes. Changes that the same process makes are seen at once."`
 	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired records, old changes and old answers are removed; 0: only by the command sweep."`
@@ -37,9 +51,30 @@ type Rates struct {
 	TenantBurst int `toml:"tenant_burst" doc:"Requests of all installs of a tenant at once."`
 }
 
+// TokenKey is a key by which somebody else signs tokens.
+type TokenKey struct {
+	ID  string `toml:"id" doc:"What tokens say in kid. Empty: the name of the section."`
+	Alg string `toml:"alg" doc:"EdDSA, ES256 or HS256."`
+	Key string `toml:"key" secret:"true" doc:"The public key in PEM; for HS256 the shared secret, at least 32 bytes."`
+}
+
+// OwnTokenKey is the id of the server's own key.
+const OwnTokenKey = "own"
+
+// KeyID is what tokens call the key of a section's name.
+func (k *TokenKey) KeyID(name string) string {
+	if k.ID == "" {
+		return name
+	}
+	return k.ID
+}
+
 // DefaultConfig is the room as it runs without a word of configuration.
 func DefaultConfig() Config {
 	return Config{
+		Enabled:               true,
+		TokenLeeway:           30 * time.Second,
+		RequestTimeout:        30 * time.Second,
 		PoolMaxSize:           20,
 		PoolConnectionTimeout: 30 * time.Second,
 		StatementTimeout:      30 * time.Second,
@@ -74,16 +109,32 @@ func (c *Config) Check() (errs []error) {
 		{"quota.keys", c.Quota.Keys},
 		{"changes_poll_interval", int64(c.PollEvery)},
 		{"sweep_limit", int64(c.SweepLimit)},
+		{"request_timeout", int64(c.RequestTimeout)},
 	} {
 		if n.value <= 0 {
 			wrong(n.key, "must be more than 0")
 		}
 	}
 	for key, d := range map[string]time.Duration{
-		"database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle, "sweep_interval": c.SweepEvery,
+		"database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle, "sweep_interval": c.SweepEvery, "token_leeway": c.TokenLeeway,
 	} {
 		if d < 0 {
 			wrong(key, "must not be negative")
+		}
+	}
+	if path, ok := strings.CutPrefix(c.Audit, "file:"); c.Audit != "" && c.Audit != "log" && (!ok || path == "") {
+		wrong("audit", "must be empty, log or file:PATH")
+	}
+	if n := len(c.TokenSecret); n > 0 && n < 32 {
+		wrong("token_secret", "must have at least 32 bytes")
+	}
+	ids := map[string]bool{OwnTokenKey: true}
+	for _, name := range slices.Sorted(maps.Keys(c.TokenKeys)) {
+		k := c.TokenKeys[name]
+		if id := k.KeyID(name); ids[id] {
+			wrong("token_keys."+name, "has the id of another key, or of the server's own")
+		} else {
+			ids[id] = true
 		}
 	}
 	for name, q := range c.Tiers {

@@ -158,16 +158,21 @@ func TestRegisterInstall(t *testing.T) {
 	t.Parallel()
 	m := newRoom(t, func(o *ext.Options) { o.Config.Tiers = map[string]ext.Quota{"small": {Keys: 1}} })
 	o := m.r.Grant.Owner
-	wantPlace(t, "an unknown tier", m.RegisterInstall(t.Context(), o, ext.Install{Tier: "x"}), "/tier")
-	far := ext.Install{Overrides: ext.Overrides{Until: ext.At(m.clock.Now().Add(15 * 24 * time.Hour))}}
-	wantPlace(t, "an override for too long", m.RegisterInstall(t.Context(), o, far), "/overrides/until")
-	small := ext.Install{Tier: "small", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 2}}}
-	if err := m.RegisterInstall(t.Context(), o, small); err != nil {
-		t.Fatal(err)
+	refused := func(what string, r ext.Registration, place string) {
+		t.Helper()
+		_, _, err := m.RegisterInstall(t.Context(), o, r, false)
+		wantPlace(t, what, err, place)
+	}
+	refused("an unknown tier", ext.Registration{Tier: "x"}, "/tier")
+	refused("an override for too long", ext.Registration{Overrides: ext.Overrides{Until: ext.At(m.clock.Now().Add(15 * 24 * time.Hour))}}, "/overrides/until")
+	small := ext.Registration{Tier: "small", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 2}}}
+	in, created, err := m.RegisterInstall(t.Context(), o, small, false)
+	if err != nil || !created || in.Overrides.Until != ext.At(m.clock.Now().Add(ext.OverrideLifetime)) {
+		t.Fatalf("%+v, created %t, %v", in, created, err)
 	}
 	m.do(t, task(ext.PutTask, "1", "1"))
 	m.do(t, task(ext.PutTask, "2", "1"))
-	_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "3", "1"))
+	_, err = m.Do(t.Context(), m.r, task(ext.PutTask, "3", "1"))
 	if over, ok := errors.AsType[*ext.QuotaError](err); !ok || over.Limit != 2 || over.What != "keys" {
 		t.Errorf("over the override: %v", err)
 	}

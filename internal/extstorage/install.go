@@ -7,15 +7,20 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Install is what an operator has registered of an install. One that is not
-// registered is of the default tier, and its tokens are enough.
-type Install struct {
+// Registration is what an operator says of an install.
+type Registration struct {
 	Tier       string
 	Overrides  Overrides
 	Namespaces map[Namespace]Access // what tokens may do at most; nil: what they say
-	RevokedAt  Moment               // 0: not
-	CreatedAt  Moment
-	UpdatedAt  Moment
+}
+
+// Install is what is registered of an install. One that is not registered is of
+// the default tier, and its tokens are enough.
+type Install struct {
+	Registration
+	RevokedAt Moment // 0: not
+	CreatedAt Moment
+	UpdatedAt Moment
 }
 
 // Overrides are quotas that an operator has granted for a time; a field that is
@@ -51,8 +56,14 @@ type Installs interface {
 	// Install is a registered install; ErrNoInstall.
 	Install(ctx context.Context, o Owner) (Install, error)
 
-	// SetInstall registers an install or changes it.
-	SetInstall(ctx context.Context, o Owner, in Install, now Moment) error
+	// SetInstall registers an install, or changes what is registered, as a whole.
+	// One that is revoked stays so unless restore gives it access again. It
+	// returns what is registered then, and whether nothing was before.
+	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
+
+	// RevokeInstall ends the access of an install, registered or not. One that is
+	// revoked stays as it is.
+	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 
 // ErrNoInstall is an install that nobody has registered.

@@ -43,7 +43,7 @@ func TestOverrides(t *testing.T) {
 		{ext.Quota{Bytes: 200, Namespaces: 3, Keys: 70}, 500, tier},
 		{ext.Quota{Bytes: 200}, 0, tier},
 	} {
-		in := ext.Install{Overrides: ext.Overrides{Quota: c.granted, Until: c.until}}
+		in := ext.Install{Registration: ext.Registration{Overrides: ext.Overrides{Quota: c.granted, Until: c.until}}}
 		if got := in.Quota(tier, 500); got != c.want {
 			t.Errorf("%+v until %d: %+v, want %+v", c.granted, c.until, got, c.want)
 		}

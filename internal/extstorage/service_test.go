@@ -260,14 +260,20 @@ func TestRevoked(t *testing.T) {
 	m := newRoom(t)
 	m.do(t, task(ext.PutTask, "k", "1"))
 	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
-	if err := m.store.SetInstall(t.Context(), o, ext.Install{RevokedAt: now}, now); err != nil { // by another process
+	if err := m.store.RevokeInstall(t.Context(), o, now); err != nil { // by another process
 		t.Fatal(err)
 	}
 	m.clock.Advance(time.Second)
 	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); !errors.Is(err, ext.ErrRevoked) || !fault.Is(err, fault.Denied) {
 		t.Errorf("a second after it was revoked: %v", err)
 	}
-	if err := m.RegisterInstall(t.Context(), o, ext.Install{}); err != nil {
+	if _, _, err := m.RegisterInstall(t.Context(), o, ext.Registration{}, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); !errors.Is(err, ext.ErrRevoked) {
+		t.Errorf("registered and not given access again: %v", err)
+	}
+	if _, _, err := m.RegisterInstall(t.Context(), o, ext.Registration{}, true); err != nil {
 		t.Fatal(err)
 	}
 	m.wantValue(t, "k", "1")
@@ -295,8 +301,8 @@ func TestAccess(t *testing.T) {
 	if err := put("b"); err != nil {
 		t.Error(err)
 	}
-	narrowed := ext.Install{Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read | ext.Modify, "b": ext.Read, "d": ext.Read | ext.Modify}}
-	if err := m.RegisterInstall(t.Context(), m.r.Grant.Owner, narrowed); err != nil {
+	narrowed := ext.Registration{Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read | ext.Modify, "b": ext.Read, "d": ext.Read | ext.Modify}}
+	if _, _, err := m.RegisterInstall(t.Context(), m.r.Grant.Owner, narrowed, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := put("b"); !errors.Is(err, ext.ErrAccess) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-
-	"holdfast/internal/fault"
 )
 
 // Export reads a page of the records of an install that the bearer may read, in
@@ -106,14 +104,24 @@ func (s *Service) Import(ctx context.Context, r Request, records []Record) (done
 	return done, nil
 }
 
-// RegisterInstall registers an install or changes what is registered. Overrides
-// without an end last for OverrideLifetime. A RevokedAt of 0 gives access again.
-func (s *Service) RegisterInstall(ctx context.Context, o Owner, in Install) error {
+// RegisterInstall registers an install, or changes what is registered as a
+// whole, and returns it and whether nothing was before. Overrides without an end
+// last for OverrideLifetime. Only restore gives access again to one that is
+// revoked.
+func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
-	if _, known := s.Config.Tiers[in.Tier]; !known && in.Tier != "" {
+	if err := s.checkRegistration(&r, now); err != nil {
+		return Install{}, false, err
+	}
+	defer s.installs.Remove(o) // also of an error, which may have come too late
+	return s.Installs.SetInstall(ctx, o, r, restore, now)
+}
+
+func (s *Service) checkRegistration(r *Registration, now Moment) error {
+	if _, known := s.Config.Tiers[r.Tier]; !known && r.Tier != "" {
 		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the configuration"}
 	}
-	v, most := &in.Overrides, now+Moment(OverrideLifetime.Milliseconds())
+	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
 	switch {
 	case v.Bytes < 0 || v.Namespaces < 0 || v.Keys < 0:
 		return &ValidationError{Pointer: "/overrides", Reason: "must not be negative"}
@@ -122,18 +130,12 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, in Install) erro
 	case v.Until > most:
 		return &ValidationError{Pointer: "/overrides/until", Reason: "must be at most 14 days ahead"}
 	}
-	for ns := range in.Namespaces {
+	for ns := range r.Namespaces {
 		if _, err := ParseNamespace(string(ns)); err != nil {
 			return under(Pointer{"namespaces", string(ns)}.String(), err)
 		}
 	}
-	return s.setInstall(ctx, o, in, now)
-}
-
-func (s *Service) setInstall(ctx context.Context, o Owner, in Install, now Moment) error {
-	err := s.Installs.SetInstall(ctx, o, in, now)
-	s.installs.Remove(o) // also of an error, which may have come too late
-	return err
+	return nil
 }
 
 // ShowInstall is what is registered: ErrNoInstall.
@@ -144,13 +146,6 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 // RevokeInstall ends all access of an install, registered or not: here at once,
 // on other processes within a second. What it has stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
-	in, err := s.Installs.Install(ctx, o)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	now := s.moment()
-	if in.RevokedAt == 0 {
-		in.RevokedAt = now
-	}
-	return s.setInstall(ctx, o, in, now)
+	defer s.installs.Remove(o) // also of an error, which may have come too late
+	return s.Installs.RevokeInstall(ctx, o, s.moment())
 }

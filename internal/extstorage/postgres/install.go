@@ -54,24 +54,37 @@ func broken(err error) error {
 }
 
 // SetInstall implements extstorage.Installs.
-func (s *Store) SetInstall(ctx context.Context, o ext.Owner, in ext.Install, at ext.Moment) error {
+func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, at ext.Moment) (in ext.Install, created bool, err error) {
 	if err := o.Check(); err != nil {
-		return err
+		return ext.Install{}, false, err
 	}
-	granted, err := json.Marshal(overrides(in.Overrides.Quota))
+	granted, err := json.Marshal(overrides(r.Overrides.Quota))
 	if err != nil {
-		return err
+		return ext.Install{}, false, err
 	}
 	var namespaces *string
-	if in.Namespaces != nil {
-		text, err := json.Marshal(in.Namespaces)
+	if r.Namespaces != nil {
+		text, err := json.Marshal(r.Namespaces)
 		if err != nil {
-			return err
+			return ext.Install{}, false, err
 		}
 		all := string(text)
 		namespaces = &all
 	}
-	_, err = s.db.Exec(ctx, sqlSetInstall, string(o.Tenant), string(o.Install), in.Tier,
-		string(granted), moment(in.Overrides.Until), namespaces, moment(in.RevokedAt), now(at))
+	var revoked, made pgtype.Timestamptz
+	_, err = s.db.One(ctx, sqlSetInstall, []any{string(o.Tenant), string(o.Install), r.Tier,
+		string(granted), moment(r.Overrides.Until), namespaces, now(at), restore}, &revoked, &made, &created)
+	if err != nil {
+		return ext.Install{}, false, err
+	}
+	return ext.Install{Registration: r, RevokedAt: momentOf(revoked), CreatedAt: momentOf(made), UpdatedAt: at}, created, nil
+}
+
+// RevokeInstall implements extstorage.Installs.
+func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, at ext.Moment) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	_, err := s.db.Exec(ctx, sqlRevokeInstall, string(o.Tenant), string(o.Install), now(at))
 	return err
 }

@@ -55,12 +55,17 @@ var (
 		SELECT tier, overrides::text, override_until, namespaces::text, revoked_at, created_at, updated_at
 		FROM ext_storage_installs WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
 	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", SQL: `
-		INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, revoked_at,
-			created_at, updated_at)
-		VALUES ($1::uuid, $2::uuid, $3::text, $4::text::jsonb, $5::timestamptz, $6::text::jsonb, $7::timestamptz, $8::timestamptz, $8::timestamptz)
+		INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
+		VALUES ($1::uuid, $2::uuid, $3::text, $4::text::jsonb, $5::timestamptz, $6::text::jsonb, $7::timestamptz, $7::timestamptz)
 		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
-		SET tier = EXCLUDED.tier, overrides = EXCLUDED.overrides, override_until = EXCLUDED.override_until,
-			namespaces = EXCLUDED.namespaces, revoked_at = EXCLUDED.revoked_at, updated_at = EXCLUDED.updated_at`}
+		SET tier = EXCLUDED.tier, overrides = EXCLUDED.overrides, override_until = EXCLUDED.override_until, namespaces = EXCLUDED.namespaces,
+			revoked_at = CASE WHEN $8::boolean THEN NULL ELSE i.revoked_at END, updated_at = EXCLUDED.updated_at
+		RETURNING revoked_at, created_at, xmax = 0`}  // which it is of a new row
+	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", SQL: `
+		INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, revoked_at, created_at, updated_at)
+		VALUES ($1::uuid, $2::uuid, '', $3::timestamptz, $3::timestamptz, $3::timestamptz)
+		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
+		SET revoked_at = EXCLUDED.revoked_at, updated_at = EXCLUDED.updated_at WHERE i.revoked_at IS NULL`}
 )
 
 // header are the columns of a record without its value and metadata.

@@ -271,14 +271,17 @@ func schemasAndInstalls(t *testing.T, s *postgres.Store, o ext.Owner) {
 	if all, err := s.Schemas(ctx, o, "toys"); err != nil || len(all) != 2 || all[1].Status != ext.Deprecated || all[1].CreatedBy != "" {
 		t.Errorf("Schemas: %+v, %v", all, err)
 	}
-	in := ext.Install{
+	in, created, err := s.SetInstall(ctx, o, ext.Registration{
 		Tier: "big", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 7}, Until: start + 9},
-		Namespaces: map[ext.Namespace]ext.Access{"toys": ext.Read | ext.Modify, "log": ext.Read}, RevokedAt: start + 3,
+		Namespaces: map[ext.Namespace]ext.Access{"toys": ext.Read | ext.Modify, "log": ext.Read},
+	}, false, start+1)
+	if err != nil || !created {
+		t.Fatalf("created %t: %v", created, err)
 	}
-	if err := s.SetInstall(ctx, o, in, start+1); err != nil {
+	if err := s.RevokeInstall(ctx, o, start+3); err != nil {
 		t.Fatal(err)
 	}
-	in.CreatedAt, in.UpdatedAt = start+1, start+1
+	in.RevokedAt, in.UpdatedAt = start+3, start+3
 	if got, err := s.Install(ctx, o); err != nil || !reflect.DeepEqual(got, in) {
 		t.Errorf("Install: %+v, %v", got, err)
 	}

@@ -21,10 +21,12 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 		in, found, err = one(c, sqlInstall, func(r *sqlite.Stmt) ext.Install {
 			namespaces = r.ColumnText(5)
 			return ext.Install{
-				Tier: r.ColumnText(0),
-				Overrides: ext.Overrides{
-					Quota: ext.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
-					Until: ext.Moment(r.ColumnInt64(4)),
+				Registration: ext.Registration{
+					Tier: r.ColumnText(0),
+					Overrides: ext.Overrides{
+						Quota: ext.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
+						Until: ext.Moment(r.ColumnInt64(4)),
+					},
 				},
 				RevokedAt: ext.Moment(r.ColumnInt64(6)), CreatedAt: ext.Moment(r.ColumnInt64(7)), UpdatedAt: ext.Moment(r.ColumnInt64(8)),
 			}
@@ -43,21 +45,42 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 }
 
 // SetInstall implements extstorage.Installs.
-func (s *Store) SetInstall(ctx context.Context, o ext.Owner, in ext.Install, now ext.Moment) error {
+func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, now ext.Moment) (in ext.Install, created bool, err error) {
 	if err := o.Check(); err != nil {
-		return err
+		return ext.Install{}, false, err
 	}
 	var namespaces optional
-	if in.Namespaces != nil {
-		text, err := json.Marshal(in.Namespaces)
+	if r.Namespaces != nil {
+		text, err := json.Marshal(r.Namespaces)
 		if err != nil {
-			return fault.Wrap(fault.Internal, "internal error", err)
+			return ext.Install{}, false, fault.Wrap(fault.Internal, "internal error", err)
 		}
 		namespaces = optional(text)
 	}
-	q := in.Overrides.Quota
-	return s.db.Write(ctx, "ext.set_install", func(c *sqlite.Conn) error {
-		return exec(c, sqlSetInstall, o.Tenant, o.Install, in.Tier, q.Bytes, q.Namespaces, q.Keys,
-			in.Overrides.Until, namespaces, in.RevokedAt, int64(now))
+	q := r.Overrides.Quota
+	err = s.db.Write(ctx, "ext.set_install", func(c *sqlite.Conn) error {
+		_, known, err := one(c, sqlInstall, scanInt64, o.Tenant, o.Install)
+		if err != nil {
+			return err
+		}
+		created = !known
+		in, _, err = one(c, sqlSetInstall, func(row *sqlite.Stmt) ext.Install {
+			return ext.Install{Registration: r, RevokedAt: ext.Moment(row.ColumnInt64(0)), CreatedAt: ext.Moment(row.ColumnInt64(1)), UpdatedAt: now}
+		}, o.Tenant, o.Install, r.Tier, q.Bytes, q.Namespaces, q.Keys, r.Overrides.Until, namespaces, int64(now), restore)
+		return err
+	})
+	if err != nil {
+		return ext.Install{}, false, err
+	}
+	return in, created, nil
+}
+
+// RevokeInstall implements extstorage.Installs.
+func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, "ext.revoke_install", func(c *sqlite.Conn) error {
+		return exec(c, sqlRevokeInstall, o.Tenant, o.Install, int64(now))
 	})
 }

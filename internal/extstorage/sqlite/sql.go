@@ -93,8 +93,12 @@ const (
 const (
 	sqlInstall = `SELECT tier, overrides ->> 'bytes', overrides ->> 'namespaces', overrides ->> 'keys',
 		override_until, namespaces, revoked_at, created_at, updated_at FROM ext_storage_installs` + mine
-	sqlSetInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, revoked_at, created_at, updated_at)
-		VALUES (?1, ?2, ?3, json_object('bytes', ?4, 'namespaces', ?5, 'keys', ?6), ?7, ?8, ?9, ?10, ?10)
+	sqlSetInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
+		VALUES (?1, ?2, ?3, json_object('bytes', ?4, 'namespaces', ?5, 'keys', ?6), ?7, ?8, ?9, ?9)
 		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,
-			namespaces = excluded.namespaces, revoked_at = excluded.revoked_at, updated_at = excluded.updated_at`
+			namespaces = excluded.namespaces, revoked_at = CASE WHEN ?10 THEN NULL ELSE revoked_at END, updated_at = excluded.updated_at
+		RETURNING revoked_at, created_at`
+	sqlRevokeInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, revoked_at, created_at, updated_at)
+		VALUES (?1, ?2, '', '{}', ?3, ?3, ?3)
+		ON CONFLICT DO UPDATE SET revoked_at = excluded.revoked_at, updated_at = excluded.updated_at WHERE revoked_at IS NULL`
 )

@@ -110,7 +110,11 @@ func methods() []method {
 			return err
 		}},
 		{"SetInstall", true, func(ctx context.Context, u *user) error {
-			return u.h.Installs.SetInstall(ctx, u.owner, ext.Install{Tier: "gold"}, u.now)
+			_, _, err := u.h.Installs.SetInstall(ctx, u.owner, ext.Registration{Tier: "gold"}, false, u.now)
+			return err
+		}},
+		{"RevokeInstall", true, func(ctx context.Context, u *user) error {
+			return u.h.Installs.RevokeInstall(ctx, u.owner, u.now)
 		}},
 		{"Get", false, func(ctx context.Context, u *user) error {
 			_, err := u.h.Store.Get(ctx, u.owner, "s", "a", u.now)
@@ -184,6 +188,6 @@ func prepareSteps(u *user) {
 	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), mortal("s", "c", `1`, u.now+second), mortal("x", "d", `1`, u.now+second))
 	u.register("s", `{}`)
 	u.setStatus("s", 1, ext.Deprecated)
-	must(u.t, "SetInstall", u.h.Installs.SetInstall(u.t.Context(), u.owner, ext.Install{Tier: "tin"}, u.now))
+	u.setInstall(ext.Registration{Tier: "tin"}, false)
 	u.now += minute
 }

@@ -85,8 +85,10 @@ func migratedRegistrations(u *user, then ext.Moment) {
 	in, err := u.h.Installs.Install(u.t.Context(), u.owner)
 	must(u.t, "Install", err)
 	equal(u.t, "the install", in, ext.Install{
-		Tier: "big", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 70}, Until: then + 10 + day},
-		Namespaces: map[ext.Namespace]ext.Access{"settings": ext.Read | ext.Modify, "log": ext.Read},
-		CreatedAt:  then + 10, UpdatedAt: then + 11,
+		Registration: ext.Registration{
+			Tier: "big", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 70}, Until: then + 10 + day},
+			Namespaces: map[ext.Namespace]ext.Access{"settings": ext.Read | ext.Modify, "log": ext.Read},
+		},
+		CreatedAt: then + 10, UpdatedAt: then + 11,
 	})
 }

@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -22,14 +21,6 @@ func registryChecks() []check {
 		{"RegisterTogether", registerTogether},
 		{"ActivateTogether", activateTogether},
 		{"PutsAgainstActivations", putsAgainstActivations},
-	}
-}
-
-func installChecks() []check {
-	return []check{
-		{"SetAndRead", setAndRead},
-		{"Change", changeInstall},
-		{"ApartFromRecords", installApart},
 	}
 }
 
@@ -280,60 +271,4 @@ func putsAgainstActivations(t *testing.T, u *user) {
 		}
 		last = v
 	}
-}
-
-// setAndRead: what is registered comes back, every field of it.
-func setAndRead(t *testing.T, u *user) {
-	_, err := u.h.Installs.Install(t.Context(), u.owner)
-	wantError(t, "one that nobody registered", err, ext.ErrNoInstall)
-	for _, in := range []ext.Install{
-		{},
-		{Tier: "gold"},
-		{Tier: `"é'`, Namespaces: map[ext.Namespace]ext.Access{}},
-		{Tier: "a", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: noon + day}},
-		{Tier: "b", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read, "t": ext.Modify, "a-b": ext.Read | ext.Modify, "none": 0}, RevokedAt: noon - 1},
-	} {
-		u := u.other()
-		must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, in, u.now))
-		in.CreatedAt, in.UpdatedAt = u.now, u.now
-		u.wantInstall(in)
-	}
-}
-
-func (u *user) wantInstall(want ext.Install) {
-	u.t.Helper()
-	got, err := u.h.Installs.Install(u.t.Context(), u.owner)
-	must(u.t, "Install", err)
-	if (got.Namespaces == nil) != (want.Namespaces == nil) || !maps.Equal(got.Namespaces, want.Namespaces) {
-		u.t.Errorf("namespaces %v, want %v", got.Namespaces, want.Namespaces)
-	}
-	got.Namespaces, want.Namespaces = nil, nil
-	equal(u.t, "install", got, want)
-}
-
-// changeInstall: what is registered again is changed as a whole, and keeps when
-// it was made.
-func changeInstall(t *testing.T, u *user) {
-	v := u.other()
-	v.owner.Tenant = u.owner.Tenant
-	full := ext.Install{
-		Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 5}, Until: noon + day},
-		Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}, RevokedAt: noon,
-	}
-	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, full, noon))
-	must(t, "SetInstall", v.h.Installs.SetInstall(t.Context(), v.owner, full, noon))
-	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, ext.Install{Tier: "tin"}, noon+hour))
-	u.wantInstall(ext.Install{Tier: "tin", CreatedAt: noon, UpdatedAt: noon + hour})
-	full.CreatedAt, full.UpdatedAt = noon, noon
-	v.wantInstall(full)
-}
-
-// installApart: the store asks nobody whether an install is registered or
-// revoked; that is the service's.
-func installApart(t *testing.T, u *user) {
-	u.apply(put("s", "a", `1`))
-	before := u.state()
-	must(t, "SetInstall", u.h.Installs.SetInstall(t.Context(), u.owner, ext.Install{Tier: "gold", RevokedAt: u.now}, u.now))
-	u.wantState("registering", before)
-	u.apply(put("s", "b", `1`))
 }

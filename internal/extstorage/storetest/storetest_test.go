@@ -201,11 +201,26 @@ func (s *memory) Install(_ context.Context, o ext.Owner) (in ext.Install, err er
 	return in, err
 }
 
-func (s *memory) SetInstall(ctx context.Context, o ext.Owner, in ext.Install, now ext.Moment) error {
+func (s *memory) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, now ext.Moment) (in ext.Install, created bool, err error) {
+	err = s.write(ctx, o, func(*model) error {
+		before, known := s.installs[o]
+		in = ext.Install{Registration: r, CreatedAt: cmp.Or(before.CreatedAt, now), UpdatedAt: now}
+		if !restore {
+			in.RevokedAt = before.RevokedAt
+		}
+		in.Namespaces = maps.Clone(r.Namespaces)
+		s.installs[o], created = in, !known
+		return nil
+	})
+	return in, created, err
+}
+
+func (s *memory) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
 	return s.write(ctx, o, func(*model) error {
-		in.CreatedAt, in.UpdatedAt = cmp.Or(s.installs[o].CreatedAt, now), now
-		in.Namespaces = maps.Clone(in.Namespaces)
-		s.installs[o] = in
+		if in := s.installs[o]; in.RevokedAt == 0 {
+			in.CreatedAt, in.UpdatedAt, in.RevokedAt = cmp.Or(in.CreatedAt, now), now, now
+			s.installs[o] = in
+		}
 		return nil
 	})
 }

@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	ext "holdfast/internal/extstorage"
+)
+
+func installChecks() []check {
+	return []check{
+		{"SetAndRead", setAndRead},
+		{"Change", changeInstall},
+		{"Revoke", revokeInstall},
+		{"RevokedWhileSet", revokedWhileSet},
+		{"SetTogether", setTogether},
+		{"ApartFromRecords", installApart},
+	}
+}
+
+// setInstall registers, and holds what comes back against what is then read.
+func (u *user) setInstall(r ext.Registration, restore bool) (created bool) {
+	u.t.Helper()
+	in, created, err := u.h.Installs.SetInstall(u.t.Context(), u.owner, r, restore, u.now)
+	must(u.t, "SetInstall", err)
+	u.wantInstall(in)
+	return created
+}
+
+func (u *user) revoke() {
+	u.t.Helper()
+	must(u.t, "RevokeInstall", u.h.Installs.RevokeInstall(u.t.Context(), u.owner, u.now))
+}
+
+func (u *user) install() ext.Install {
+	u.t.Helper()
+	in, err := u.h.Installs.Install(u.t.Context(), u.owner)
+	must(u.t, "Install", err)
+	return in
+}
+
+func (u *user) wantInstall(want ext.Install) {
+	u.t.Helper()
+	got := u.install()
+	if (got.Namespaces == nil) != (want.Namespaces == nil) || !maps.Equal(got.Namespaces, want.Namespaces) {
+		u.t.Errorf("namespaces %v, want %v", got.Namespaces, want.Namespaces)
+	}
+	got.Namespaces, want.Namespaces = nil, nil
+	equal(u.t, "install", got, want)
+}
+
+// setAndRead: what is registered comes back, every field of it.
+func setAndRead(t *testing.T, u *user) {
+	_, err := u.h.Installs.Install(t.Context(), u.owner)
+	wantError(t, "one that nobody registered", err, ext.ErrNoInstall)
+	for _, r := range []ext.Registration{
+		{},
+		{Tier: "gold"},
+		{Tier: `"é'`, Namespaces: map[ext.Namespace]ext.Access{}},
+		{Tier: "a", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: noon + day}},
+		{Tier: "b", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read, "t": ext.Modify, "a-b": ext.Read | ext.Modify, "none": 0}},
+	} {
+		u := u.other()
+		equal(t, "created", u.setInstall(r, false), true)
+		u.wantInstall(ext.Install{Registration: r, CreatedAt: u.now, UpdatedAt: u.now})
+	}
+}
+
+// changeInstall: what is registered again is changed as a whole, and keeps when
+// it was made.
+func changeInstall(t *testing.T, u *user) {
+	v := u.other()
+	v.owner.Tenant = u.owner.Tenant
+	full := ext.Registration{
+		Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 5}, Until: noon + day},
+		Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read},
+	}
+	equal(t, "created", []bool{u.setInstall(full, false), v.setInstall(full, false)}, []bool{true, true})
+	u.now += hour
+	equal(t, "created again", u.setInstall(ext.Registration{Tier: "tin"}, false), false)
+	u.wantInstall(ext.Install{Registration: ext.Registration{Tier: "tin"}, CreatedAt: noon, UpdatedAt: noon + hour})
+	v.wantInstall(ext.Install{Registration: full, CreatedAt: noon, UpdatedAt: noon})
+}
+
+// revokeInstall: an install is revoked when it first was, registered or not, and
+// only who says so gives it access again.
+func revokeInstall(t *testing.T, u *user) {
+	gold, tin := ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, ext.Registration{Tier: "tin"}
+	v := u.other()
+	v.revoke()
+	v.wantInstall(ext.Install{RevokedAt: noon, CreatedAt: noon, UpdatedAt: noon})
+	equal(t, "created what was revoked", v.setInstall(gold, false), false)
+	v.wantInstall(ext.Install{Registration: gold, RevokedAt: noon, CreatedAt: noon, UpdatedAt: noon})
+
+	u.setInstall(gold, false)
+	u.now += second
+	u.revoke()
+	revoked := ext.Install{Registration: gold, RevokedAt: noon + second, CreatedAt: noon, UpdatedAt: noon + second}
+	u.wantInstall(revoked)
+	u.now += second
+	u.revoke()
+	u.wantInstall(revoked)
+	u.setInstall(tin, false)
+	u.wantInstall(ext.Install{Registration: tin, RevokedAt: noon + second, CreatedAt: noon, UpdatedAt: u.now})
+	u.now += second
+	u.setInstall(tin, true)
+	u.wantInstall(ext.Install{Registration: tin, CreatedAt: noon, UpdatedAt: u.now})
+	u.now += second
+	u.revoke()
+	equal(t, "revoked again", u.install().RevokedAt, u.now)
+}
+
+// revokedWhileSet: who registers while another revokes takes nothing back.
+func revokedWhileSet(t *testing.T, u *user) {
+	for i := range 10 {
+		u := u.other()
+		if i%2 == 0 {
+			u.setInstall(ext.Registration{}, false)
+		}
+		errs := together(parallel, func(i int) error {
+			if i == parallel/2 {
+				return u.h.Installs.RevokeInstall(t.Context(), u.owner, u.now)
+			}
+			_, _, err := u.h.Installs.SetInstall(t.Context(), u.owner, ext.Registration{Tier: "tin"}, false, u.now+ext.Moment(i))
+			return err
+		})
+		must(t, "together", errors.Join(errs...))
+		in := u.install()
+		equal(t, "revoked, and registered", []any{in.RevokedAt, in.Tier}, []any{u.now, "tin"})
+	}
+}
+
+// setTogether: of those who register an install at once, one has made it.
+func setTogether(t *testing.T, u *user) {
+	created := make([]bool, parallel)
+	errs := together(parallel, func(i int) (err error) {
+		_, created[i], err = u.h.Installs.SetInstall(t.Context(), u.owner, ext.Registration{}, false, u.now)
+		return err
+	})
+	must(t, "together", errors.Join(errs...))
+	n := 0
+	for _, c := range created {
+		if c {
+			n++
+		}
+	}
+	equal(t, "who made it", n, 1)
+}
+
+// installApart: the store asks nobody whether an install is registered or
+// revoked; that is the service's.
+func installApart(t *testing.T, u *user) {
+	u.apply(put("s", "a", `1`))
+	before := u.state()
+	u.setInstall(ext.Registration{Tier: "gold"}, false)
+	u.revoke()
+	u.wantState("registering", before)
+	u.apply(put("s", "b", `1`))
+}
