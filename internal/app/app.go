@@ -10,9 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/clock"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/obs"
+	"holdfast/internal/outbox"
 	"holdfast/internal/sweep"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
@@ -63,6 +66,10 @@ type App struct {
 
 	storage  *syncstorage.Service // nil when the room is off
 	accounts *tokenserver.Service // nil when the room is off
+	records  *ext.Service         // nil when the room is off
+	tokens   *bearer.Keyring      // of records
+	unsaved  bool                 // their secret was made for this process only
+	audit    outbox.Box           // of records
 
 	databases []*database
 	closers   []func() // of what holds connections besides the databases
@@ -112,6 +119,11 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
+	if o.Config.Extstorage.Enabled {
+		if err := a.openExt(ctx, o.Create); err != nil {
+			return nil, err
+		}
+	}
 	a.observe()
 	if o.Leave {
 		return a, nil
@@ -124,7 +136,8 @@ func (a *App) secrets(create bool) error {
 	cfg := *a.cfg // the caller's stays as it was read
 	a.cfg = &cfg
 	srv := &cfg.Server
-	if srv.MasterSecret == "" || srv.AdminToken == "" || cfg.Tokenserver.Enabled && cfg.Tokenserver.FxAMetricsHashSecret == "" {
+	if srv.MasterSecret == "" || srv.AdminToken == "" || cfg.Tokenserver.Enabled && cfg.Tokenserver.FxAMetricsHashSecret == "" ||
+		cfg.Extstorage.Enabled && cfg.Extstorage.TokenSecret == "" {
 		if create {
 			if err := makeData(a.data); err != nil {
 				return err
@@ -137,6 +150,8 @@ func (a *App) secrets(create bool) error {
 		fill(&srv.MasterSecret, own.MasterSecret)
 		fill(&srv.AdminToken, own.AdminToken)
 		fill(&cfg.Tokenserver.FxAMetricsHashSecret, own.FxAMetricsHashSecret)
+		a.unsaved = own.unsaved && cfg.Extstorage.TokenSecret == ""
+		fill(&cfg.Extstorage.TokenSecret, own.ExtTokenKey)
 	}
 	masters := []string{srv.MasterSecret.Reveal()}
 	for _, old := range srv.OldMasterSecrets {
@@ -174,6 +189,9 @@ func (a *App) Storage() *syncstorage.Service { return a.storage }
 
 // Accounts is the tokenserver, nil when it is off.
 func (a *App) Accounts() *tokenserver.Service { return a.accounts }
+
+// Records is the room of extensions' records, nil when it is off.
+func (a *App) Records() *ext.Service { return a.records }
 
 // Now is the server's clock.
 func (a *App) Now() time.Time { return a.now() }

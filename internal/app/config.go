@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/auth/bearer"
 	"holdfast/internal/conf"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/web"
@@ -23,15 +25,17 @@ type Config struct {
 	Log         Log                `toml:"log" doc:"Log and traces."`
 	Syncstorage syncstorage.Config `toml:"syncstorage" doc:"The room of Firefox Sync's records."`
 	Tokenserver tokenserver.Config `toml:"tokenserver" doc:"The room that signs Firefox accounts in and tells them where their records are."`
+	Extstorage  ext.Config         `toml:"extstorage" doc:"The room of extensions' JSON records."`
 }
 
 // Server is the section [server].
 type Server struct {
 	Listen         string   `toml:"listen" doc:"Address of the main listener, which clients reach."`
-	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles. Empty: none."`
+	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles, and the register of extensions' installs. Empty: none."`
+	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for services that speak for installs of extensions. Empty: none."`
 	PublicURL      string   `toml:"public_url" doc:"Scheme, host, port and path prefix under which clients reach the server. Unset: what each request was sent to."`
 	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses or networks whose Forwarded and X-Forwarded headers are believed."`
-	TLSCert        string   `toml:"tls_cert_file" doc:"Certificate chain in PEM; with tls_key_file the main listener speaks HTTPS."`
+	TLSCert        string   `toml:"tls_cert_file" doc:"Certificate chain in PEM; with tls_key_file the main and the internal listener speak HTTPS."`
 	TLSKey         string   `toml:"tls_key_file" doc:"Private key in PEM."`
 
 	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens; the same on the tokenserver and every storage node. Unset: generated into the secrets file."`
@@ -72,6 +76,7 @@ func DefaultConfig() Config {
 		Log:         Log{Level: "info", Format: "text", Access: true},
 		Syncstorage: syncstorage.DefaultConfig(),
 		Tokenserver: tokenserver.Defaults(),
+		Extstorage:  ext.DefaultConfig(),
 	}
 }
 
@@ -100,7 +105,7 @@ func Aliases() []conf.Alias {
 }
 
 // Reserved are the sections of rooms to come.
-func Reserved() []string { return []string{"extstorage", "guest", "buckets"} }
+func Reserved() []string { return []string{"guest", "buckets"} }
 
 func withHost(current, host string) (string, error) {
 	_, port, err := net.SplitHostPort(current)
@@ -149,10 +154,23 @@ func Load(file string, environ []string) (*Config, conf.Report, error) {
 	if c.Tokenserver.Enabled {
 		add("tokenserver", split(c.Tokenserver.Check()))
 	}
+	if c.Extstorage.Enabled {
+		add("extstorage", append(c.Extstorage.Check(), checkTokenKeys(&c.Extstorage)...))
+	}
 	if len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
 	return &c, report, nil
+}
+
+// checkTokenKeys says which keys cannot be read.
+func checkTokenKeys(c *ext.Config) (errs []error) {
+	for name, k := range c.TokenKeys {
+		if _, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key}}}); err != nil {
+			errs = append(errs, fmt.Errorf("token_keys.%s %w", name, err))
+		}
+	}
+	return errs
 }
 
 // split takes joined errors apart.
@@ -170,8 +188,8 @@ func (s *Server) check() (errs []error) {
 	wrong := func(key, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s %s", key, fmt.Sprintf(format, args...)))
 	}
-	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen} {
-		if addr == "" && key == "admin_listen" {
+	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen} {
+		if addr == "" && key != "listen" {
 			continue
 		}
 		_, port, err := net.SplitHostPort(addr)

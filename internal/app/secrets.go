@@ -21,6 +21,9 @@ type secrets struct {
 	MasterSecret         string `toml:"master_secret"`
 	AdminToken           string `toml:"admin_token"`
 	FxAMetricsHashSecret string `toml:"fxa_metrics_hash_secret"`
+	ExtTokenKey          string `toml:"ext_token_key"`
+
+	unsaved bool // some were made for this process only
 }
 
 // loadSecrets reads the secrets file of a data folder. With create it makes
@@ -32,7 +35,7 @@ func loadSecrets(data string, create bool) (secrets, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if !create {
-			return s, fmt.Errorf("%s is not there: start the server once, or set master_secret in [server]", path)
+			return s, fmt.Errorf("%s is not there: start the server once, or set the secrets in the configuration", path)
 		}
 	case err != nil:
 		return s, err
@@ -47,13 +50,14 @@ func loadSecrets(data string, create bool) (secrets, error) {
 	}
 	fresh := s == secrets{}
 	missing := false
-	for _, v := range []*string{&s.MasterSecret, &s.AdminToken, &s.FxAMetricsHashSecret} {
+	for _, v := range []*string{&s.MasterSecret, &s.AdminToken, &s.FxAMetricsHashSecret, &s.ExtTokenKey} {
 		if *v == "" {
 			*v = ident.Hex(32)
 			missing = true
 		}
 	}
 	if !missing || !create {
+		s.unsaved = missing
 		return s, nil
 	}
 	err = writeSecrets(path, s, fresh)

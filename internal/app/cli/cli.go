@@ -87,8 +87,9 @@ func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "A storage server for data that belongs to somebody",
-		Long: "Holdfast is one server with a room for each kind of personal data. This release has\n" +
-			"Firefox Sync: the records of browsers and the sign-in that leads to them.",
+		Long: "Holdfast is one server with a room for each kind of data. This release has Firefox Sync (the\n" +
+			"records of browsers and the sign-in that leads to them) and extension storage (JSON records\n" +
+			"of extensions).",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,7 +107,7 @@ func (c *command) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.file, "config", c.getenv("HOLDFAST_CONFIG", ""), "TOML file with the configuration (HOLDFAST_CONFIG)")
 	flags.StringVar(&c.data, "data", c.getenv("HOLDFAST_DATA", "./holdfast-data"), "folder of the embedded databases and the secrets file (HOLDFAST_DATA)")
-	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.version(), c.sync())
+	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.version(), c.sync(), c.ext(), c.trial())
 	return root
 }
 

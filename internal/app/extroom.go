@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	ext "holdfast/internal/extstorage"
+	extpostgres "holdfast/internal/extstorage/postgres"
+	extsqlite "holdfast/internal/extstorage/sqlite"
+	"holdfast/internal/fault"
+	"holdfast/internal/sweep"
+)
+
+const extRoom = "extstorage"
+
+// extStore is what both backends are.
+type extStore interface {
+	ext.Store
+	ext.Registry
+	ext.Installs
+}
+
+// openExt opens the room of extensions' records.
+func (a *App) openExt(ctx context.Context, create bool) error {
+	cfg := a.cfg.Extstorage
+	store, err := a.extStore(ctx, cfg, create)
+	if err != nil {
+		return err
+	}
+	if a.tokens, err = extKeyring(cfg); err != nil {
+		return err
+	}
+	cursorKey, err := hkdf.Key(sha256.New, []byte(cfg.TokenSecret), nil, "extstorage cursors", sha256.Size)
+	if err != nil {
+		return err
+	}
+	a.records, err = ext.NewService(ext.Options{
+		Store: store, Registry: store, Installs: store, Validators: newValidators(), Documents: newDocuments(),
+		Config: cfg, CursorKey: cursorKey, Clock: a.now,
+	})
+	if err != nil {
+		return err
+	}
+	a.checks = append(a.checks, readiness{extRoom, store.Ping})
+	a.jobs = append(a.jobs, sweep.Job{
+		Name: "expired records of extensions", Every: cfg.SweepEvery, Limit: cfg.SweepLimit,
+		Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return store.Sweep(ctx, ext.At(now), limit)
+		},
+	})
+	return nil
+}
+
+func (a *App) extStore(ctx context.Context, cfg ext.Config, create bool) (extStore, error) {
+	t, err := parseTarget(extRoom, cfg.DatabaseURL, a.data)
+	if err != nil {
+		return nil, err
+	}
+	if t.engine == engineSQLite {
+		set, err := extsqlite.Migrations()
+		if err != nil {
+			return nil, err
+		}
+		db, err := a.openSQLite(ctx, extRoom, t.path, create)
+		if err != nil {
+			return nil, err
+		}
+		a.addSQLite(extRoom, db, t.path, set)
+		store := extsqlite.New(db)
+		a.audit = store.Outbox(a.now)
+		return store, nil
+	}
+	set, err := extpostgres.Migrations()
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.openPostgres(ctx, extRoom, t.url,
+		pool{maxConns: cfg.PoolMaxSize, wait: cfg.PoolConnectionTimeout, lifespan: cfg.PoolLifespan, idle: cfg.PoolMaxIdle, long: cfg.StatementTimeout})
+	if err != nil {
+		return nil, err
+	}
+	a.addPostgres(extRoom, db, t.url, set)
+	a.audit = extpostgres.Outbox(db)
+	return extpostgres.New(db), nil
+}
+
+// extKeyring verifies tokens by the server's own key, which also signs, and by
+// those of the configuration.
+func extKeyring(cfg ext.Config) (*bearer.Keyring, error) {
+	keys := []bearer.Key{{ID: ext.OwnTokenKey, Alg: bearer.HS256, Text: cfg.TokenSecret}}
+	for _, name := range slices.Sorted(maps.Keys(cfg.TokenKeys)) {
+		k := cfg.TokenKeys[name]
+		keys = append(keys, bearer.Key{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key})
+	}
+	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway})
+}
+
+// ExtTokenRequest is what `holdfast ext token` asks for.
+type ExtTokenRequest struct {
+	Owner      ext.Owner                    // of a service, only the tenant
+	Namespaces map[ext.Namespace]ext.Access // of an install
+	Service    string                       // who speaks for installs of the tenant; "" for an install itself
+	TTL        time.Duration
+}
+
+// ExtToken is what it prints.
+type ExtToken struct {
+	Token   string    `json:"token"`
+	Expires time.Time `json:"expires"`
+	URL     string    `json:"url"` // where it is good
+}
+
+// serviceName is what a service may be called.
+var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+// ExtToken makes a token of an install, or of a service.
+func (a *App) ExtToken(r ExtTokenRequest) (t ExtToken, err error) {
+	if a.unsaved {
+		return t, fault.Newf(fault.Invalid, "%s has no key for tokens yet: start the server of this release once", SecretsFile)
+	}
+	claims := map[string]any{"tenant_id": r.Owner.Tenant}
+	if r.Service != "" {
+		if !serviceName.MatchString(r.Service) {
+			return t, fault.New(fault.Invalid, "the name of a service has 1 to 64 characters of a-z, 0-9 and -")
+		}
+		claims["service"] = r.Service
+		t.URL = a.scheme() + "://" + a.cfg.Server.InternalListen + "/internal/ext-storage/install/"
+	} else {
+		claims["install_id"], claims["ns"] = r.Owner.Install, r.Namespaces
+		t.URL = a.address(a.cfg.Server.Listen) + "/ext/v1/installs/" + string(r.Owner.Install)
+	}
+	now := a.now()
+	t.Expires = now.Add(r.TTL).Truncate(time.Second).UTC()
+	t.Token, err = a.tokens.Sign(claims, now, r.TTL)
+	return t, err
+}
