@@ -265,5 +265,11 @@ func (s *Service) Sweep(ctx context.Context, limit int) (int, error) {
 	return s.Store.Sweep(ctx, s.moment(), limit)
 }
 
+// Totals are what all installs have together, and how many tenants have more than
+// SoftTenantBytes.
+func (s *Service) Totals(ctx context.Context) (Totals, error) {
+	return s.Store.Totals(ctx, SoftTenantBytes, s.moment())
+}
+
 // Ping says whether the store can serve.
 func (s *Service) Ping(ctx context.Context) error { return s.Store.Ping(ctx) }

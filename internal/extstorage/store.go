@@ -49,6 +49,10 @@ type Store interface {
 	// Audit counts the rows of an install and says where its counters differ.
 	Audit(ctx context.Context, o Owner) (Audit, error)
 
+	// Totals counts all installs, and the tenants that have more than soft bytes.
+	// It reads the counters of every install: it is for once a minute.
+	Totals(ctx context.Context, soft int64, now Moment) (Totals, error)
+
 	// Reclaim removes at most limit expired records of the install, the first
 	// to expire first, each with a change of its own, and returns how many.
 	Reclaim(ctx context.Context, o Owner, now Moment, limit int) (int, error)

@@ -13,6 +13,19 @@ type NamespaceUsage struct {
 	Bytes     int64
 }
 
+// Totals are what all installs have together.
+type Totals struct {
+	Installs        int64 // that have or had a record
+	Bytes           int64
+	Keys            int64
+	Namespaces      int64
+	ExpiredPending  int64 // expired records that are still there; ExpiredCounted stands for as many or more
+	TenantsOverSoft int64 // whose installs have more bytes together than they should
+}
+
+// ExpiredCounted is how many expired records are counted at most.
+const ExpiredCounted = 10_000
+
 // Audit is counters beside what was counted, of rows whether they have expired
 // or not.
 type Audit struct {

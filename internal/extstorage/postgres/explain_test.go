@@ -144,6 +144,30 @@ func TestPlans(t *testing.T) {
 			}
 		})
 	}
+	t.Run("totals", func(t *testing.T) { plansOfTotals(t, url, e) })
+}
+
+// plansOfTotals: what has expired is counted by its index, and no further than it should
+// be, whatever there is of it.
+func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	at := filledAt + 60*24*3_600_000
+	got, err := New(db).Totals(t.Context(), 2*400*54-1, at)
+	want := ext.Totals{Installs: 3120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: ext.ExpiredCounted, TenantsOverSoft: 60}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	for _, p := range e.Run(t, sqlTotals.SQL, 1, now(at), ext.ExpiredCounted) {
+		p.Plan.Walk(func(n *testdb.Node) {
+			if n.Table == "ext_storage_records" && n.Index != "ext_storage_sweep_idx" {
+				t.Errorf("what has expired is found by %s %s", n.Type, n.Index)
+			}
+		})
+	}
 }
 
 // TestPlansWithoutStatistics looks at a database that was made a moment ago: a

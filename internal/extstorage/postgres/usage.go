@@ -31,6 +31,16 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ex
 	return usage, nil
 }
 
+// Totals implements extstorage.Store.
+func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t ext.Totals, err error) {
+	_, err = s.db.One(ctx, sqlTotals, []any{soft, now(at), int64(ext.ExpiredCounted)},
+		&t.Installs, &t.Bytes, &t.Keys, &t.Namespaces, &t.TenantsOverSoft, &t.ExpiredPending)
+	if err != nil {
+		return ext.Totals{}, err
+	}
+	return t, nil
+}
+
 // Audit implements extstorage.Store. The first line of its statement is the
 // install's, the others are of namespaces.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err error) {

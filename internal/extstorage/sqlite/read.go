@@ -141,6 +141,20 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.U
 	return u, err
 }
 
+// Totals implements extstorage.Store.
+func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
+	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {
+		t, _, err = one(c, sqlTotals, func(r *sqlite.Stmt) ext.Totals {
+			return ext.Totals{
+				Installs: r.ColumnInt64(0), Bytes: r.ColumnInt64(1), Keys: r.ColumnInt64(2), Namespaces: r.ColumnInt64(3),
+				TenantsOverSoft: r.ColumnInt64(4), ExpiredPending: r.ColumnInt64(5),
+			}
+		}, soft, int64(now), ext.ExpiredCounted)
+		return err
+	})
+	return t, err
+}
+
 // Audit implements extstorage.Store.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error) {
 	if err := o.Check(); err != nil {

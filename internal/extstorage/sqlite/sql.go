@@ -58,7 +58,13 @@ const (
 	sqlCount = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`GROUP BY namespace ORDER BY namespace`
 	sqlCounters = `SELECT namespace, keys_count FROM ext_storage_namespaces` + mine + `ORDER BY namespace`
-	sqlChanges  = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4`
+	sqlTotals   = `SELECT sum(installs), sum(bytes), sum(keys), sum(namespaces), count(*) FILTER (WHERE bytes > ?1),
+			(SELECT count(*) FROM (SELECT 1 FROM ext_storage_records WHERE ttl_expires_at <= ?2 LIMIT ?3))
+		FROM (
+			SELECT count(*) AS installs, sum(bytes_used) AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
+			FROM ext_storage_usage GROUP BY tenant_id
+		)`
+	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4`
 )
 
 // What is over.

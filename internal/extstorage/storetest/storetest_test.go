@@ -131,6 +131,25 @@ func (s *memory) Audit(_ context.Context, o ext.Owner) (a ext.Audit, err error) 
 	return a, err
 }
 
+func (s *memory) Totals(_ context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tenants := map[ext.TenantID]int64{}
+	for o, m := range s.models {
+		c := m.counters()
+		t.Installs++
+		t.Bytes, t.Keys, t.Namespaces = t.Bytes+c.Bytes, t.Keys+c.Keys, t.Namespaces+c.Namespaces
+		t.ExpiredPending += int64(len(m.due(now)))
+		tenants[o.Tenant] += c.Bytes
+	}
+	for _, bytes := range tenants {
+		if bytes > soft {
+			t.TenantsOverSoft++
+		}
+	}
+	return t, nil
+}
+
 func (s *memory) Ping(context.Context) error { return nil }
 
 func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (sc ext.Schema, err error) {

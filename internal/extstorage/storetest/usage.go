@@ -12,6 +12,7 @@ func usageChecks() []check {
 	return []check{
 		{"LiveRecords", usageLive},
 		{"EveryMoment", usageEveryMoment},
+		{"Totals", totals},
 		{"Ping", ping},
 	}
 }
@@ -79,6 +80,36 @@ func usageEveryMoment(t *testing.T, u *user) {
 	must(t, "writers", errors.Join(errs...))
 	u.now += hour
 	u.state()
+}
+
+// totals: what all installs have, on a database where nobody else writes.
+func totals(t *testing.T, u *user) {
+	u.faulty(t)
+	want := func(what string, soft int64, want ext.Totals) {
+		t.Helper()
+		got, err := u.h.Store.Totals(t.Context(), soft, u.now)
+		must(t, "Totals", err)
+		equal(t, what, got, want)
+	}
+	want("of nothing", 0, ext.Totals{})
+	v, w := u.other(), u.other()
+	v.owner.Tenant = u.owner.Tenant
+	u.apply(put("a", "a", `1`), put("b", "a", `1`))
+	v.apply(put("a", "a", `12`), mortal("a", "b", `1`, u.now+second), mortal("a", "c", `1`, u.now+second+1))
+	w.apply(put("a", "a", `"é"`))
+	all := ext.Totals{Installs: 3, Bytes: 22, Keys: 6, Namespaces: 4}
+	want("of all", 16, all)
+	u.now += second
+	all.ExpiredPending, all.TenantsOverSoft = 1, 1
+	want("with one that has expired, and a tenant that has too much", 15, all)
+	u.now++
+	all.ExpiredPending, all.TenantsOverSoft = 2, 2
+	want("with both", 5, all)
+	v.now = u.now
+	v.reclaim(10)
+	want("when they are removed", 6, ext.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
+	w.apply(del("a", "a"))
+	want("of one who has nothing any more", 100, ext.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
 }
 
 func ping(t *testing.T, u *user) { must(t, "Ping", u.h.Store.Ping(t.Context())) }
