@@ -50,6 +50,20 @@ func TestDistribution(t *testing.T) {
 		t.Errorf("invalid indexes: %v", broken)
 	}
 
+	// Every node is asked for these.
+	s, o := New(db), ext.Owner{Tenant: filledTenant, Install: filledInstall}
+	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{
+		{Namespace: "a", Key: "k", Value: "1", Metadata: ext.EmptyObject},
+		{Namespace: "b", Key: "k", Value: "1", Metadata: ext.EmptyObject, ExpiresAt: filledAt + 1},
+	}}
+	if _, err := s.Apply(t.Context(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	want := ext.Totals{Installs: 1, Bytes: 6, Keys: 2, Namespaces: 2, ExpiredPending: 1, TenantsOverSoft: 1}
+	if got, err := s.Totals(t.Context(), 5, filledAt+1); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+
 	for _, h := range hot() {
 		if h.st.Name == sqlDue.Name {
 			continue // asks every node, once a sweep

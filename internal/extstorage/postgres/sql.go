@@ -130,18 +130,22 @@ var (
 		) r ON true
 		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
 		ORDER BY r.namespace`}
-	// On Citus every shard answers for its tenants. By the order, what has expired
-	// is counted in its index.
+	// By the order, what has expired is counted in its index. Citus asks every
+	// shard, and has no subqueries among the columns then.
 	sqlTotals = pgdb.Statement{Name: "ext.totals", SQL: `
-		SELECT coalesce(sum(installs), 0)::bigint, coalesce(sum(bytes), 0)::bigint, coalesce(sum(keys), 0)::bigint,
-			coalesce(sum(namespaces), 0)::bigint, count(*) FILTER (WHERE bytes > $1::bigint),
-			(SELECT count(*) FROM (
-				SELECT ttl_expires_at FROM ext_storage_records WHERE ttl_expires_at <= $2::timestamptz ORDER BY ttl_expires_at LIMIT $3::bigint
-			) expired)
+		SELECT installs, bytes, keys, namespaces, over_soft, expired
 		FROM (
-			SELECT tenant_id, count(*) AS installs, sum(bytes_used)::bigint AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
-			FROM ext_storage_usage GROUP BY tenant_id
-		) tenants`}
+			SELECT coalesce(sum(installs), 0)::bigint AS installs, coalesce(sum(bytes), 0)::bigint AS bytes, coalesce(sum(keys), 0)::bigint AS keys,
+				coalesce(sum(namespaces), 0)::bigint AS namespaces, count(*) FILTER (WHERE bytes > $1::bigint) AS over_soft
+			FROM (
+				SELECT tenant_id, count(*) AS installs, sum(bytes_used) AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
+				FROM ext_storage_usage GROUP BY tenant_id
+			) tenants
+		) has, (
+			SELECT count(*) AS expired FROM (
+				SELECT ttl_expires_at FROM ext_storage_records WHERE ttl_expires_at <= $2::timestamptz ORDER BY ttl_expires_at LIMIT $3::bigint
+			) due
+		) is_over`}
 	sqlAudit = pgdb.Statement{Name: "ext.audit", SQL: `
 		SELECT '' AS namespace, bytes_used, keys_count, namespaces_count, 0::bigint AS counted, 0::bigint AS bytes
 		FROM ext_storage_usage WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
