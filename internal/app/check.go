@@ -119,6 +119,7 @@ func checkDatabases(ctx context.Context, cfg *Config, data string) []Finding {
 	}{
 		{syncRoom, cfg.Syncstorage.DatabaseURL, cfg.Syncstorage.Enabled},
 		{tokenRoom, cfg.Tokenserver.DatabaseURL, cfg.Tokenserver.Enabled},
+		{extRoom, cfg.Extstorage.DatabaseURL, cfg.Extstorage.Enabled},
 	} {
 		what := r.room + " database"
 		if !r.enabled {
@@ -145,9 +146,10 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	one := *cfg
-	one.Syncstorage.Enabled, one.Tokenserver.Enabled = room == syncRoom, room == tokenRoom
+	one.Syncstorage.Enabled, one.Tokenserver.Enabled, one.Extstorage.Enabled = room == syncRoom, room == tokenRoom, room == extRoom
 	// Nobody signs anything in a check.
 	one.Server.MasterSecret, one.Server.AdminToken, one.Tokenserver.FxAMetricsHashSecret = "check", "check", "check"
+	one.Extstorage.TokenSecret = strings.Repeat("check", 8)
 	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true})
 	switch {
 	case err != nil && room == syncRoom && cfg.OnSpanner():
@@ -188,7 +190,7 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 // checkListeners says whether the addresses are free, or this server's own.
 func checkListeners(cfg *Config) []Finding {
 	var found []Finding
-	for _, l := range []struct{ key, addr string }{{"server.listen", cfg.Server.Listen}, {"server.admin_listen", cfg.Server.AdminListen}} {
+	for _, l := range []struct{ key, addr string }{{"server.listen", cfg.Server.Listen}, {"server.admin_listen", cfg.Server.AdminListen}, {"server.internal_listen", cfg.Server.InternalListen}} {
 		if l.addr == "" {
 			continue
 		}

@@ -75,13 +75,13 @@ func TestSpanner(t *testing.T) {
 
 	dir := filepath.Join(t.TempDir(), "backup")
 	r := binary.Run(t, s.Env, "backup", dir)
-	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/secrets.toml\n" || !strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "room=syncstorage") {
+	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" || !strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "room=syncstorage") {
 		t.Errorf("backup: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if found, err := os.ReadDir(dir); err != nil || len(found) != 2 {
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 3 {
 		t.Errorf("in the backup are %v, %v", found, err)
 	}
-	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nstorage of replaced users: 0\n" {
+	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nstorage of replaced users: 0\nexpired records of extensions: 0\n" {
 		t.Errorf("sweep: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	s.Verb("sync", "user", "delete", "bob", "--yes")
