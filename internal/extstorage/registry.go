@@ -30,7 +30,9 @@ type Schema struct {
 
 // Registry keeps the schemas of all installs.
 type Registry interface {
-	// Register adds a draft under the namespace's next version.
+	// Register adds a draft under the namespace's next version. The newest
+	// SchemasKept versions stay, and the one that is active; older ones go, and
+	// no number comes twice.
 	Register(ctx context.Context, o Owner, ns Namespace, document []byte, by string, now Moment) (Schema, error)
 
 	// SetStatus activates or deprecates a version; ErrNoSchema. What is what it
@@ -46,5 +48,9 @@ type Registry interface {
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 
-// ErrNoSchema is a version that was never registered.
+// SchemasKept is how many versions a namespace keeps, beside an older one that
+// is active.
+const SchemasKept = 100
+
+// ErrNoSchema is a version that was never registered, or is not kept any more.
 var ErrNoSchema error = fault.New(fault.NotFound, "no such schema version")

@@ -40,7 +40,8 @@ type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Sum Number // of an increment; empty in an answer that is repeated when the record has changed since
+	Sum      Number // of an increment; empty in an answer that is repeated when the record has changed since
+	Replayed bool   // the request was done before, by its Once, and nothing now
 }
 
 // access is what the task needs. What comes of a patch or an increment tells of
@@ -265,7 +266,7 @@ func (s *Service) results(ctx context.Context, o Owner, tasks []Task, a *plan, a
 	results := make([]Result, len(tasks))
 	for i := range tasks {
 		t := &tasks[i]
-		results[i] = Result{Namespace: t.Namespace, Key: t.Key, Item: applied.Items[i]}
+		results[i] = Result{Namespace: t.Namespace, Key: t.Key, Item: applied.Items[i], Replayed: applied.Replayed}
 		if t.Kind != IncrementTask {
 			continue
 		}

@@ -103,7 +103,7 @@ func hot() []step {
 		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100}, []string{key}},
 		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
 		{"usage", sqlUsage, []any{tenant, install, at}, []string{lock}},
-		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at}, []string{lock, schemas}},
+		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at, 100}, []string{lock, schemas}},
 		{"set a status", sqlSchemaStatus, []any{tenant, install, "ns-1", 1, "active", at}, []string{lock, schemas}},
 		{"schemas", sqlSchemas, []any{tenant, install, "ns-1"}, []string{schemas}},
 		{"active schema", sqlActive, []any{tenant, install, "ns-1"}, []string{active}},

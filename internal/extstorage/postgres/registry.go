@@ -22,7 +22,8 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 	if by != "" {
 		creator = &by
 	}
-	_, err := s.db.One(ctx, sqlRegister, []any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at)}, &schema.Version)
+	_, err := s.db.One(ctx, sqlRegister,
+		[]any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at), int32(ext.SchemasKept)}, &schema.Version)
 	if err != nil {
 		return ext.Schema{}, err
 	}

@@ -39,7 +39,7 @@ var (
 // Schemas and installs.
 var (
 	sqlRegister = pgdb.Statement{Name: "ext.register", SQL: `
-		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz)`}
+		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer)`}
 	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `
 		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
 	sqlSchemas = pgdb.Statement{Name: "ext.schemas", SQL: `

@@ -32,7 +32,10 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 			return err
 		}
 		sc.Version = ext.SchemaVersion(last + 1)
-		return exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, int64(now), int64(now), optional(by), string(document))
+		if err := exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, int64(now), int64(now), optional(by), string(document)); err != nil {
+			return err
+		}
+		return exec(c, sqlDropSchemas, o.Tenant, o.Install, ns, sc.Version-ext.SchemasKept)
 	})
 	if err != nil {
 		return ext.Schema{}, err

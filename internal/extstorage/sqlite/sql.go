@@ -91,6 +91,7 @@ const (
 	sqlLastVersion   = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
 	sqlAddSchema     = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDropSchemas     = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version <= ?4 AND status <> 'active'`
 	sqlDeprecateActive = `UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = ?4` + mine + `AND namespace = ?3 AND status = 'active'`
 	sqlSetStatus       = `UPDATE ext_storage_schemas SET status = ?5, updated_at = ?6` + mine + `AND namespace = ?3 AND schema_version = ?4`
 )

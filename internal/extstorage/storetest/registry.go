@@ -18,6 +18,7 @@ func registryChecks() []check {
 		{"OneActive", oneActive},
 		{"NoSchema", noSchema},
 		{"PutUnderASchemaThatChanges", schemaChanges},
+		{"NewestKept", newestKept},
 		{"RegisterTogether", registerTogether},
 		{"ActivateTogether", activateTogether},
 		{"PutsAgainstActivations", putsAgainstActivations},
@@ -185,6 +186,42 @@ func schemaChanges(t *testing.T, u *user) {
 	try(0, true)
 	_, err := u.try(by(0), put("t", "b", `1`), by(2))
 	wantError(t, "in a batch", err, item(2, ext.ErrSchemaChanged))
+}
+
+// newestKept: old versions go, but not the active one, and no number comes twice.
+func newestKept(t *testing.T, u *user) {
+	v := u.other()
+	v.owner.Tenant = u.owner.Tenant
+	v.register("s", `{}`)
+	u.register("t", `{}`)
+	kept := func(want ...ext.SchemaVersion) {
+		t.Helper()
+		var got []ext.SchemaVersion
+		for _, sc := range u.schemas("s") {
+			got = append(got, sc.Version)
+		}
+		all := []ext.SchemaVersion{got[0], got[len(got)-2], got[len(got)-1], ext.SchemaVersion(len(got))}
+		equal(t, "the newest, the two oldest and how many", all, want)
+	}
+	for range ext.SchemasKept {
+		u.register("s", `{}`)
+	}
+	u.activate("s", 1)
+	kept(100, 2, 1, 100)
+	u.register("s", `{}`)
+	u.register("s", `{}`)
+	kept(102, 3, 1, 101)
+	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ext.Active, u.now)
+	wantError(t, "one that went", err, ext.ErrNoSchema)
+	equal(t, "active", u.active("s").Version, ext.SchemaVersion(1))
+	op := put("s", "a", `1`)
+	op.Schema = 1
+	u.apply(op)
+	u.activate("s", 102)
+	kept(102, 3, 1, 101)
+	equal(t, "the next", u.register("s", `{}`).Version, ext.SchemaVersion(103))
+	kept(103, 5, 4, 100)
+	equal(t, "others'", []int{len(u.schemas("t")), len(v.schemas("s"))}, []int{1, 1})
 }
 
 func registerTogether(t *testing.T, u *user) {

@@ -155,8 +155,13 @@ func (s *memory) Ping(context.Context) error { return nil }
 func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (sc ext.Schema, err error) {
 	err = s.write(ctx, o, func(*model) error {
 		all := s.schemas[o][ns]
-		sc = ext.Schema{Namespace: ns, Version: ext.SchemaVersion(len(all) + 1), Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
-		s.schemas[o][ns] = append(all, sc)
+		sc = ext.Schema{Namespace: ns, Version: 1, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
+		if len(all) > 0 {
+			sc.Version += all[len(all)-1].Version
+		}
+		s.schemas[o][ns] = slices.DeleteFunc(append(all, sc), func(old ext.Schema) bool {
+			return old.Version <= sc.Version-ext.SchemasKept && old.Status != ext.Active
+		})
 		return nil
 	})
 	return sc, err
@@ -165,19 +170,20 @@ func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, do
 func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	err = s.write(ctx, o, func(m *model) error {
 		all := s.schemas[o][ns]
+		at := slices.IndexFunc(all, func(sc ext.Schema) bool { return sc.Version == v })
 		switch {
 		case status == ext.Draft:
 			return fault.New(fault.Invalid, "a schema is activated or deprecated")
-		case v < 1 || int(v) > len(all):
+		case at < 0:
 			return ext.ErrNoSchema
 		}
 		for i := range all {
-			if all[i].Status == ext.Active && status == ext.Active && all[i].Version != v {
+			if all[i].Status == ext.Active && status == ext.Active && i != at {
 				all[i].Status, all[i].UpdatedAt = ext.Deprecated, now
 			}
 		}
-		if all[v-1].Status != status {
-			all[v-1].Status, all[v-1].UpdatedAt = status, now
+		if all[at].Status != status {
+			all[at].Status, all[at].UpdatedAt = status, now
 		}
 		m.active[ns] = 0
 		for _, other := range all {
@@ -185,7 +191,7 @@ func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v
 				m.active[ns] = other.Version
 			}
 		}
-		sc = all[v-1]
+		sc = all[at]
 		return nil
 	})
 	return sc, err
@@ -201,8 +207,10 @@ func (s *memory) Schemas(_ context.Context, o ext.Owner, ns ext.Namespace) (all 
 
 func (s *memory) Active(_ context.Context, o ext.Owner, ns ext.Namespace) (sc ext.Schema, err error) {
 	err = s.read(o, func(m *model) error {
-		if v := m.active[ns]; v > 0 {
-			sc = s.schemas[o][ns][v-1]
+		for _, one := range s.schemas[o][ns] {
+			if one.Version == m.active[ns] {
+				sc = one
+			}
 		}
 		return nil
 	})

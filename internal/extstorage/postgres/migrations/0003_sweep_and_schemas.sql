@@ -48,8 +48,9 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version);
 END $$;
 
--- ext_register_v1 adds a draft and returns its version.
-CREATE FUNCTION ext_register_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_document TEXT, p_by UUID, p_now TIMESTAMPTZ)
+-- ext_register_v1 adds a draft and returns its version. The newest p_keep
+-- versions stay, and the one that is active.
+CREATE FUNCTION ext_register_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_document TEXT, p_by UUID, p_now TIMESTAMPTZ, p_keep INTEGER)
 RETURNS INTEGER LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_version INTEGER;
@@ -60,6 +61,9 @@ BEGIN
 	INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status,
 			created_at, updated_at, created_by)
 		VALUES (p_tenant, p_install, p_namespace, v_version, p_document::jsonb, 'draft', p_now, p_now, p_by);
+	DELETE FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace
+			AND schema_version <= v_version - p_keep AND status <> 'active';
 	RETURN v_version;
 END $$;
 
@@ -90,7 +94,7 @@ SELECT create_distributed_function('ext_reclaim_v1(uuid, uuid, timestamptz, bigi
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, bigint, bigint[], text[], timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz)',
+SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz, integer)',
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_schema_status_v1(uuid, uuid, text, integer, text, timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');
