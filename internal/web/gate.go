@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,30 @@ func (g *Gate) enter(ctx context.Context) error {
 }
 
 func (g *Gate) leave() { <-g.places }
+
+// StepOut gives back the place that a request has at the gate of its room: for a
+// handler that is about to wait, while others could work. w is the one that the
+// handler was given.
+func StepOut(w http.ResponseWriter) {
+	if r, ok := w.(*response); ok && r.inside {
+		r.inside = false
+		r.gate.leave()
+	}
+}
+
+// StepIn takes a place at the gate again. The error, of which there is none when
+// the request has its place, is for the handler to return.
+func StepIn(w http.ResponseWriter, req *http.Request) error {
+	r, ok := w.(*response)
+	if !ok || r.gate == nil || r.inside {
+		return nil
+	}
+	if err := r.gate.enter(req.Context()); err != nil {
+		return err
+	}
+	r.inside = true
+	return nil
+}
 
 // Crowd is how many requests are at a gate.
 type Crowd struct {

@@ -99,13 +99,12 @@ func (room Room) Handler(o Options) http.Handler {
 }
 
 // serve calls the room's handler inside its gate. A panic is an error.
-func (room Room) serve(w http.ResponseWriter, r *http.Request) (err error) {
-	if room.Gate != nil {
-		if err := room.Gate.enter(r.Context()); err != nil {
-			return err
-		}
-		defer room.Gate.leave()
+func (room Room) serve(w *response, r *http.Request) (err error) {
+	w.gate = room.Gate
+	if err := StepIn(w, r); err != nil {
+		return err
 	}
+	defer StepOut(w)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.Wrap(fault.Internal, "internal error", &panicked{p, debug.Stack()})

@@ -13,6 +13,9 @@ type response struct {
 	pace   pace
 	conn   *http.ResponseController // nil: no limit
 	body   *pacedBody               // of the request; nil: none
+
+	gate   *Gate // of the room; nil: none
+	inside bool  // the request has a place at it
 }
 
 // newResponse also lifts the server's own deadline for the answer, which counts

@@ -1,0 +1,176 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/clock"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
+)
+
+// Admin serves /ext/installs/ on the admin listener, whose token has been asked
+// for: what operators register of installs.
+type Admin struct {
+	Service *ext.Service
+	Clock   clock.Clock
+}
+
+// adminTimeout is the time of an operator's request.
+const adminTimeout = 30 * time.Second
+
+// adminActions are the methods of an install.
+var adminActions = map[string]func(*exchange) error{
+	http.MethodGet:    (*exchange).showInstall,
+	http.MethodPut:    (*exchange).registerInstall,
+	http.MethodDelete: (*exchange).revokeInstall,
+}
+
+// Serve is the web.Handler of the admin listener.
+func (h *Admin) Serve(w http.ResponseWriter, r *http.Request) (err error) {
+	w.Header().Set("Cache-Control", "private, no-cache")
+	s, err := web.Segments(r.URL.EscapedPath())
+	if err != nil || len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
+		return errRoute
+	}
+	act, ok := adminActions[r.Method]
+	if !ok {
+		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(adminActions)), ", "))
+		return errMethod
+	}
+	x := &exchange{in: r, out: w, service: h.Service}
+	if x.query, err = parseQuery(r.URL.RawQuery, []string{"tenant"}); err != nil {
+		return err
+	}
+	owner := &x.ask.Grant.Owner
+	if owner.Tenant, err = ext.ParseTenantID(x.query.text("tenant")); err != nil {
+		return under("/tenant", err)
+	}
+	if owner.Install, err = ext.ParseInstallID(s[2]); err != nil {
+		return under("/install", err)
+	}
+	if r.Method == http.MethodPut {
+		if err := x.hasMedia(typeJSON); err != nil {
+			return err
+		}
+		if x.body, err = x.readBody(schemaBody); err != nil {
+			return err
+		}
+	}
+	return x.within(adminTimeout, func() error { return act(x) })
+}
+
+func (x *exchange) showInstall() error {
+	in, err := x.service.ShowInstall(x.ctx(), x.ask.Grant.Owner)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, x.appendInstall(nil, &in))
+}
+
+func (x *exchange) registerInstall() error {
+	f := parseFields(x.body, "", "tier", "overrides", "namespaces", "revoked")
+	r := ext.Registration{Tier: f.text("tier")}
+	if o := f.object("overrides", "bytes", "namespaces", "keys", "until"); o != nil {
+		r.Overrides.Bytes = o.integer("bytes", 0).Value
+		r.Overrides.Namespaces = o.integer("namespaces", 0).Value
+		r.Overrides.Keys = o.integer("keys", 0).Value
+		if o.has("until") {
+			r.Overrides.Until = o.moment("until")
+		}
+		f.note(o.err)
+	}
+	if f.has("namespaces") {
+		r.Namespaces = f.accesses("namespaces")
+	}
+	restore := f.has("revoked")
+	if f.flag("revoked") {
+		f.fail("revoked", "must be false: DELETE revokes")
+	}
+	if f.err != nil {
+		return f.err
+	}
+	in, created, err := x.service.RegisterInstall(x.ctx(), x.ask.Grant.Owner, r, restore)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	return x.answer(status, x.appendInstall(nil, &in))
+}
+
+// accesses reads an object of accesses by namespace.
+func (f *fields) accesses(name string) map[ext.Namespace]ext.Access {
+	raw, _ := f.find(name)
+	at := f.at + pointerTo(name)
+	v, err := ext.ParseMetadata(raw, spelling*maxText)
+	if err != nil {
+		f.note(under(at, err))
+		return nil
+	}
+	var words map[string]any
+	if json.NewDecoder(bytes.NewReader([]byte(v))).Decode(&words) != nil {
+		f.fail(name, notJSON)
+		return nil
+	}
+	all := make(map[ext.Namespace]ext.Access, len(words))
+	for ns, word := range words {
+		var a ext.Access
+		text, ok := word.(string)
+		if !ok || a.UnmarshalText([]byte(text)) != nil {
+			f.note(invalid(at+pointerTo(ns), `must be "", r, w or rw`))
+		}
+		all[ext.Namespace(ns)] = a
+	}
+	return all
+}
+
+func (x *exchange) revokeInstall() error {
+	if err := x.service.RevokeInstall(x.ctx(), x.ask.Grant.Owner); err != nil {
+		return err
+	}
+	return x.nothing()
+}
+
+func (x *exchange) appendInstall(b []byte, in *ext.Install) []byte {
+	owner := &x.ask.Grant.Owner
+	b = appendString(append(b, `{"tenant":`...), owner.Tenant)
+	b = appendString(key(b, "install"), owner.Install)
+	b = appendString(key(b, "tier"), in.Tier)
+	b = key(b, "overrides")
+	if o := &in.Overrides; o.Until == 0 {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, '{')
+		for _, quota := range []struct {
+			name string
+			n    int64
+		}{{"bytes", o.Bytes}, {"namespaces", o.Namespaces}, {"keys", o.Keys}} {
+			if quota.n != 0 {
+				b = appendInt(key(b, quota.name), quota.n)
+			}
+		}
+		b = append(appendMoment(key(b, "until"), o.Until), '}')
+	}
+	b = key(b, "namespaces")
+	if in.Namespaces == nil {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, '{')
+		for _, ns := range slices.Sorted(maps.Keys(in.Namespaces)) {
+			word, _ := in.Namespaces[ns].MarshalText()
+			b = appendString(key(b, string(ns)), string(word))
+		}
+		b = append(b, '}')
+	}
+	b = appendMoment(key(b, "revokedAt"), in.RevokedAt)
+	b = appendMoment(key(b, "createdAt"), in.CreatedAt)
+	return append(appendMoment(key(b, "updatedAt"), in.UpdatedAt), '}')
+}

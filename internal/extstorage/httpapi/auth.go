@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+// unauthenticated is a request of which it is not known who sent it: 401.
+func unauthenticated(cause error) error {
+	return &refusal{http.StatusUnauthorized, "UNAUTHENTICATED", "", cause.Error(), fault.Denied}
+}
+
+// claims verifies the one token that a request has in its Authorization header.
+func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return bearer.Claims{}, unauthenticated(bearer.ErrMissing)
+	}
+	c, err := tokens.Parse(values[0], now)
+	if err != nil {
+		return bearer.Claims{}, unauthenticated(err)
+	}
+	return c, nil
+}
+
+// authenticate reads what the request's token grants.
+func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
+	c, err := claims(x.in, tokens, now)
+	if err != nil {
+		return err
+	}
+	grant, err := ext.ParseGrant(c.Raw)
+	if err != nil {
+		return unauthenticated(errClaims)
+	}
+	x.ask.Grant, x.ask.Caller = grant, ext.Caller{Kind: "token", ID: cmp.Or(c.Subject, c.ID)}
+	return nil
+}
+
+var errClaims = fault.New(fault.Denied, "the token's claims are not those of this API")
+
+var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+// serviceClaims reads a service's token: the tenant for which it may speak, and
+// its name. One that names an install is a client's, and no good here.
+func serviceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return "", "", errClaims
+	}
+	var name string
+	if _, client := members["install_id"]; client || json.Unmarshal(members["tenant_id"], &name) != nil ||
+		json.Unmarshal(members["service"], &service) != nil || !serviceName.MatchString(service) {
+		return "", "", errClaims
+	}
+	if tenant, err = ext.ParseTenantID(name); err != nil {
+		return "", "", errClaims
+	}
+	return tenant, service, nil
+}

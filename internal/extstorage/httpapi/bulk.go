@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// itemNames are the members of an item of a bulk put.
+var itemNames = append([]string{"key", "ifMatch"}, putNames...)
+
+func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "", "items")) }
+
+// bulk puts items in one namespace, all or none.
+func (x *exchange) bulk(f *fields) error {
+	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
+		item := parseFields(raw, "", itemNames...)
+		t := ext.Task{Namespace: x.route.namespace, Key: ext.Key(item.text("key"))}
+		readGuard(item, &t.Guard)
+		x.readPut(item, &t)
+		return t, item.err
+	})
+	if err != nil {
+		return err
+	}
+	results, err := x.service.BulkPut(x.ctx(), x.ask, tasks)
+	if err != nil {
+		return inList("/items", withoutItem(err))
+	}
+	b := append(make([]byte, 0, 128+256*len(results)), '{')
+	b = appendString(key(b, "namespace"), x.route.namespace)
+	b = appendList(key(b, "items"), results, func(b []byte, r *ext.Result) []byte {
+		b = appendString(key(append(b, '{'), "key"), r.Key)
+		return append(appendPut(b, r), '}')
+	})
+	return x.answer(http.StatusOK, append(b, '}'))
+}
+
+// withoutItem is the refusal of a bulk put's namespace, which is of no item.
+func withoutItem(err error) error {
+	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
+	if item, ok := errors.AsType[*ext.ItemError](err); ok && (denied || errors.Is(err, ext.ErrAccess)) {
+		return item.Err
+	}
+	return err
+}
+
+// items reads a list of tasks. The failure of one is an *ext.ItemError with its
+// place in the body.
+func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
+	list := f.list(name)
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case len(list) == 0:
+		return nil, invalid("/"+name, "must not be empty")
+	case len(list) > x.service.Limits().Items:
+		return nil, ext.ErrTooMany
+	}
+	tasks := make([]ext.Task, len(list))
+	for i, raw := range list {
+		var err error
+		if tasks[i], err = read(raw); err != nil {
+			return nil, inList("/"+name, &ext.ItemError{Index: i, Err: err})
+		}
+	}
+	return tasks, nil
+}
+
+// readGuard reads the guards of an item.
+func readGuard(f *fields, g *ext.Guard) {
+	revision := f.integer("ifRevision", 0)
+	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
+	if !f.has("ifMatch") {
+		return
+	}
+	var err error
+	if g.Match, err = ext.ParseIfMatch(f.text("ifMatch")); err != nil {
+		f.note(under("/ifMatch", err))
+	}
+}
+
+// appendPut appends what a put of several answers.
+func appendPut(b []byte, r *ext.Result) []byte {
+	b = appendInt(key(b, "revision"), r.Revision)
+	b = appendString(key(b, "etag"), r.Seq.ETag())
+	b = appendFlag(key(b, "created"), r.Created)
+	return appendTimes(b, r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
+}
+
+// opNames are the members of each operation of a batch.
+var opNames = map[string][]string{
+	"put":       append([]string{"op", "namespace"}, itemNames...),
+	"delete":    {"op", "namespace", "key", "ifRevision", "ifMatch"},
+	"check":     {"op", "namespace", "key", "ifRevision", "ifMatch"},
+	"increment": append([]string{"op", "namespace", "key", "ifMatch"}, incrementNames...),
+}
+
+// anyOp are the members of all operations.
+var anyOp = slices.Concat(opNames["put"], opNames["increment"])
+
+func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "", "ops")) }
+
+// batch does operations on records of any namespaces, all or none.
+func (x *exchange) batch(f *fields) error {
+	var words []string
+	tasks, err := x.items(f, "ops", func(raw []byte) (ext.Task, error) {
+		word, t, err := x.readOp(raw)
+		words = append(words, word)
+		return t, err
+	})
+	if err != nil {
+		return err
+	}
+	if x.ask.Once, err = x.once(); err != nil {
+		return err
+	}
+	results, err := x.service.Batch(x.ctx(), x.ask, tasks)
+	if err != nil {
+		return inList("/ops", err)
+	}
+	x.replayed(results[0].Replayed)
+	b := append(make([]byte, 0, 64+320*len(results)), `{"results":[`...)
+	for i := range results {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendOp(b, words[i], &results[i])
+	}
+	return x.answer(http.StatusOK, append(b, "]}"...))
+}
+
+func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
+	f := parseFields(raw, "", anyOp...)
+	word = f.text("op")
+	if f.only(opNames[word]); opNames[word] == nil {
+		f.fail("op", "must be put, delete, check or increment")
+	}
+	t.Namespace, t.Key = ext.Namespace(f.text("namespace")), ext.Key(f.text("key"))
+	readGuard(f, &t.Guard)
+	switch word {
+	case "put":
+		x.readPut(f, &t)
+	case "delete":
+		t.Kind = ext.DeleteTask
+	case "check":
+		if t.Kind = ext.CheckTask; f.err == nil && !t.Guard.IsSet() {
+			f.fail("ifRevision", "is missing: a check needs it, or ifMatch")
+		}
+	case "increment":
+		readIncrement(f, &t)
+	}
+	return word, t, f.err
+}
+
+func appendOp(b []byte, word string, r *ext.Result) []byte {
+	b = appendString(append(b, `{"op":`...), word)
+	b = appendPlace(b, r.Namespace, r.Key)
+	switch word {
+	case "delete":
+		return append(appendFlag(key(b, "existed"), r.Existed), '}')
+	case "check":
+		b = appendInt(key(b, "revision"), r.Revision)
+		if b = key(b, "etag"); r.Revision == 0 {
+			return append(b, "null}"...)
+		}
+		return append(appendString(b, r.Seq.ETag()), '}')
+	}
+	if b = appendPut(b, r); word == "increment" {
+		b = appendSum(b, r.Sum)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
+)
+
+// changesNames are the arguments of a question for changes.
+var changesNames = []string{"since", "wait", "limit"}
+
+// defaultChanges is how many changes an answer has at most unless the client
+// wants another number.
+const defaultChanges = 100
+
+// maxPolls is how many requests wait for changes at once. Each asks the database
+// now and then, and no place at the gate bounds them.
+const maxPolls = 1024
+
+// polls count the requests that wait for changes.
+type polls struct{ n atomic.Int64 }
+
+// enter reports whether one more may wait; if so leave is called afterwards.
+func (p *polls) enter() bool {
+	if p.n.Add(1) <= maxPolls {
+		return true
+	}
+	p.leave()
+	return false
+}
+
+func (p *polls) leave() { p.n.Add(-1) }
+
+func (x *exchange) getChanges() error { return x.changes(x.query) }
+
+// changes looks first, as every request does. Who then has to wait does so
+// beside the gate, and when there are too many of them is answered at once: with
+// nothing, and may ask again.
+func (x *exchange) changes(a arguments) error {
+	since, wait, limit := a.integer("since", 0), a.integer("wait", 0), a.integer("limit", 1)
+	if !limit.Set {
+		limit.Value = defaultChanges
+	}
+	if err := a.fault(); err != nil {
+		return err
+	}
+	most := int(min(limit.Value, ext.MaxChanges+1)) // more, and a longer wait, the service refuses
+	patience := time.Duration(min(wait.Value, int64(ext.MaxWait/time.Second)+1)) * time.Second
+	var feed ext.Feed
+	ask := func(d time.Duration) func() error {
+		return func() (err error) {
+			feed, err = x.service.Changes(x.ctx(), x.ask, ext.Seq(since.Value), most, d)
+			return err
+		}
+	}
+	if patience > ext.MaxWait {
+		return ask(patience)()
+	}
+	if err := x.within(x.timeout, ask(0)); err != nil {
+		return err
+	}
+	if len(feed.Changes) == 0 && patience > 0 && x.polls.enter() {
+		defer x.polls.leave()
+		web.StepOut(x.out)
+		since.Value = int64(feed.Last)
+		limitTime := patience + x.timeout
+		if x.timeout <= 0 {
+			limitTime = 0
+		}
+		if err := x.within(limitTime, ask(patience)); err != nil {
+			return err
+		}
+	}
+	b := append(make([]byte, 0, 64+192*len(feed.Changes)), '{')
+	b = appendList(append(b, `"changes":`...), feed.Changes, func(b []byte, c *ext.Change) []byte {
+		b = appendInt(key(append(b, '{'), "seq"), c.Seq)
+		b = appendPlace(appendString(key(b, "op"), c.Op), c.Namespace, c.Key)
+		b = appendInt(key(b, "revision"), c.Revision)
+		return append(appendMoment(key(b, "at"), c.At), '}')
+	})
+	b = appendInt(key(b, "nextSince"), feed.Last)
+	return x.answer(http.StatusOK, append(b, '}'))
+}

@@ -1,0 +1,290 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+// scanner steps through a JSON text without reading what is in it: it finds
+// where each element ends. Whether an element is JSON, its reader finds out.
+type scanner struct {
+	text []byte
+	at   int
+}
+
+// next is the next byte behind white space; 0 at the end.
+func (s *scanner) next() byte {
+	for ; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; c {
+		case ' ', '\n', '\t', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// skip steps over a byte if it is the next one.
+func (s *scanner) skip(c byte) bool {
+	if s.next() != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// str is the string that stands here, with its quotes; nil when there is none.
+func (s *scanner) str() []byte {
+	if s.next() != '"' {
+		return nil
+	}
+	start := s.at
+	for s.at++; s.at < len(s.text); s.at++ {
+		switch s.text[s.at] {
+		case '\\':
+			s.at++
+		case '"':
+			s.at++
+			return s.text[start:s.at]
+		}
+	}
+	return nil
+}
+
+// element is the text up to the comma or the bracket that ends it.
+func (s *scanner) element() []byte {
+	start := s.at
+	for depth := 0; s.at < len(s.text); s.at++ {
+		switch s.text[s.at] {
+		case '"':
+			if s.str() == nil {
+				return nil
+			}
+			s.at--
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return s.text[start:s.at]
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return s.text[start:s.at]
+			}
+		}
+	}
+	return s.text[start:]
+}
+
+// atEnd reports whether only white space is left.
+func (s *scanner) atEnd() bool { return s.next() == 0 && s.at == len(s.text) }
+
+// member is a member of an object, not read yet.
+type member struct {
+	name string
+	raw  []byte
+}
+
+// fields are the members of an object of a request. The readers of members note
+// the first thing that is wrong with one.
+type fields struct {
+	at      string // pointer to the object
+	members []member
+	err     error
+}
+
+// parseFields takes an object apart; at is where it is in the body. Members that
+// are not known, or there twice, are refused.
+func parseFields(text []byte, at string, known ...string) *fields {
+	f := &fields{at: at}
+	s := scanner{text: text}
+	if !s.skip('{') {
+		f.err = invalid(at, "must be an object")
+		return f
+	}
+	for more := !s.skip('}'); more && f.err == nil; more = !s.skip('}') {
+		if len(f.members) > 0 && !s.skip(',') {
+			f.err = invalid(at, notJSON)
+			return f
+		}
+		f.member(&s, known)
+	}
+	if f.err == nil && !s.atEnd() {
+		f.err = invalid(at, "is followed by more text")
+	}
+	return f
+}
+
+const notJSON = "is not JSON"
+
+// member reads a name and finds what stands under it.
+func (f *fields) member(s *scanner, known []string) {
+	name, ok := unquote(s.str())
+	if !ok || !s.skip(':') {
+		f.err = invalid(f.at, notJSON)
+		return
+	}
+	raw := s.element()
+	switch {
+	case !slices.Contains(known, name):
+		f.fail(name, "is no member of this request")
+	case f.has(name):
+		f.fail(name, "is there twice")
+	default:
+		f.members = append(f.members, member{name, raw})
+	}
+}
+
+// unquote reads a string of JSON by the rules of values.
+func unquote(raw []byte) (string, bool) {
+	v, err := ext.ParseValue(raw, maxText)
+	if err != nil || v[0] != '"' {
+		return "", false
+	}
+	if inner := string(v[1 : len(v)-1]); bytes.IndexByte([]byte(inner), '\\') < 0 {
+		return inner, true
+	}
+	var s string
+	err = json.Unmarshal([]byte(v), &s)
+	return s, err == nil
+}
+
+// only refuses members that are none of these, if any are given: what an object
+// may have may depend on what one of its members says.
+func (f *fields) only(known []string) {
+	for _, m := range f.members {
+		if known != nil && !slices.Contains(known, m.name) {
+			f.fail(m.name, "is no member of this request")
+		}
+	}
+}
+
+func (f *fields) fault() error { return f.err }
+
+// note keeps an error that is the first.
+func (f *fields) note(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *fields) fail(name, reason string) { f.note(invalid(f.at+pointerTo(name), reason)) }
+
+func (f *fields) find(name string) ([]byte, bool) {
+	for i := range f.members {
+		if f.members[i].name == name {
+			return f.members[i].raw, true
+		}
+	}
+	return nil, false
+}
+
+func (f *fields) has(name string) bool {
+	_, ok := f.find(name)
+	return ok
+}
+
+// maxText is how long the strings of a request may be in bytes, but for those
+// in values.
+const maxText = 8 << 10
+
+func (f *fields) text(name string) string {
+	raw, ok := f.find(name)
+	if !ok {
+		return ""
+	}
+	s, ok := unquote(raw)
+	if !ok {
+		f.fail(name, "must be a string, and not too long a one")
+	}
+	return s
+}
+
+// number reads a number; "" when it is not there.
+func (f *fields) number(name string) ext.Number {
+	raw, ok := f.find(name)
+	if !ok {
+		return ""
+	}
+	n, err := ext.ParseNumber(raw)
+	if fault.Is(err, fault.TooLarge) {
+		err = invalid("", "must be a number, and not too long a one")
+	}
+	if err != nil {
+		f.note(under(f.at+pointerTo(name), err))
+	}
+	return n
+}
+
+// integer reads a number that is whole, whatever its spelling: 1.0 and 1e0 are 1.
+func (f *fields) integer(name string, least int64) (n ext.Optional[int64]) {
+	if !f.has(name) {
+		return n
+	}
+	i, err := strconv.ParseInt(string(f.number(name)), 10, 64)
+	if err != nil || i < least {
+		f.fail(name, notInteger(least))
+	}
+	return ext.Some(i)
+}
+
+func (f *fields) flag(name string) bool {
+	raw, ok := f.find(name)
+	switch v := string(bytes.TrimSpace(raw)); {
+	case !ok || v == "false":
+		return false
+	case v == "true":
+		return true
+	}
+	f.fail(name, "must be true or false")
+	return false
+}
+
+// value reads any JSON; "" when it is not there.
+func (f *fields) value(name string, limit int) ext.Value {
+	raw, ok := f.find(name)
+	if !ok {
+		return ""
+	}
+	v, err := ext.ParseValue(raw, limit)
+	if err != nil {
+		f.note(under(f.at+pointerTo(name), err))
+	}
+	return v
+}
+
+// list finds the elements of a list that must be there.
+func (f *fields) list(name string) (elements [][]byte) {
+	raw, ok := f.find(name)
+	s := scanner{text: raw}
+	if !ok || !s.skip('[') {
+		f.fail(name, "must be a list")
+		return nil
+	}
+	for more := !s.skip(']'); more; more = !s.skip(']') {
+		if len(elements) > 0 && !s.skip(',') {
+			f.fail(name, notJSON)
+			return nil
+		}
+		elements = append(elements, s.element())
+	}
+	if !s.atEnd() {
+		f.fail(name, notJSON)
+	}
+	return elements
+}
+
+// object takes an object apart that is a member; nil when it is not there.
+func (f *fields) object(name string, known ...string) *fields {
+	raw, ok := f.find(name)
+	if !ok {
+		return nil
+	}
+	return parseFields(raw, f.at+pointerTo(name), known...)
+}

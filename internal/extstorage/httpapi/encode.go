@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// The appenders write JSON by hand: values are canonical JSON already, and the
+// standard encoder would read through each of them again.
+
+// key appends the name of a member, which needs no escapes, and the comma before
+// it unless it is the first.
+func key(b []byte, name string) []byte {
+	if last := b[len(b)-1]; last != '{' {
+		b = append(b, ',')
+	}
+	return append(append(append(b, '"'), name...), `":`...)
+}
+
+func appendInt[T ~int | ~int32 | ~int64](b []byte, n T) []byte {
+	return strconv.AppendInt(b, int64(n), 10)
+}
+
+// appendFlag appends true or false.
+func appendFlag(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends a string. Bytes that are no UTF-8, which no request of
+// ours has stored, become U+FFFD.
+func appendString[T ~string](b []byte, text T) []byte {
+	s := string(text)
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		size := 1
+		if c >= utf8.RuneSelf {
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		}
+		b = append(b, s[from:i]...)
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		default:
+			b = append(b, "\ufffd"...)
+		}
+		i += size
+		from = i
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// timeForm has what a Moment has: milliseconds.
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+// appendMoment appends a time; null is never.
+func appendMoment(b []byte, m ext.Moment) []byte {
+	if m == 0 {
+		return append(b, "null"...)
+	}
+	return append(m.Time().AppendFormat(append(b, '"'), timeForm), '"')
+}
+
+// appendList appends a list of what one appends.
+func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
+	b = append(b, '[')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = one(b, &list[i])
+	}
+	return append(b, ']')
+}
+
+// appendHeader appends what a record has besides its names and contents.
+func appendHeader(b []byte, revision ext.Revision, seq ext.Seq, expires, created, updated ext.Moment) []byte {
+	b = appendInt(key(b, "revision"), revision)
+	b = appendString(key(b, "etag"), seq.ETag())
+	return appendTimes(b, expires, created, updated)
+}
+
+func appendTimes(b []byte, expires, created, updated ext.Moment) []byte {
+	b = appendMoment(key(b, "ttlExpiresAt"), expires)
+	b = appendMoment(key(b, "createdAt"), created)
+	return appendMoment(key(b, "updatedAt"), updated)
+}
+
+// appendPlace appends the names of a record.
+func appendPlace(b []byte, ns ext.Namespace, k ext.Key) []byte {
+	return appendString(key(appendString(key(b, "namespace"), ns), "key"), k)
+}
+
+// appendMeta appends the members of RecordMeta.
+func appendMeta(b []byte, r *ext.Result) []byte {
+	return appendHeader(appendPlace(b, r.Namespace, r.Key), r.Revision, r.Seq, r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
+}
+
+// appendRecord appends a whole record.
+func appendRecord(b []byte, rec *ext.Record) []byte {
+	b = appendPlace(append(b, '{'), rec.Namespace, rec.Key)
+	b = appendHeader(b, rec.Revision, rec.Seq, rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)
+	b = append(key(b, "value"), rec.Value...)
+	return append(append(key(b, "metadata"), rec.Metadata...), '}')
+}

@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+// refusal is an error that names its own answer, for what only HTTP knows.
+type refusal struct {
+	status  int
+	code    string
+	pointer string
+	reason  string
+	kind    fault.Code
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+// FaultCode implements fault.Coder.
+func (r *refusal) FaultCode() fault.Code { return r.kind }
+
+var (
+	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "there is no such resource", fault.NotFound}
+	errMethod   = &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "the resource does not have this method", fault.Invalid}
+	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is not for this install", fault.Denied}
+	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is larger than a request may be", fault.TooLarge}
+	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body came too slowly", fault.Invalid}
+	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body is not whole", fault.Invalid}
+	errRate     = &refusal{http.StatusTooManyRequests, "RATE_LIMITED", "", "there are too many requests: come again later", fault.Quota}
+)
+
+// Codes that several errors have.
+const (
+	codeDenied   = "UNAUTHORIZED"
+	codeNotFound = "NOT_FOUND"
+	codeInvalid  = "VALIDATION_FAILED"
+	codeMismatch = "REVISION_MISMATCH"
+	codeLimit    = "LIMIT_EXCEEDED"
+)
+
+// invalid refuses what is at a place of the request.
+func invalid(pointer, reason string) error {
+	return &ext.ValidationError{Pointer: pointer, Reason: reason}
+}
+
+// under puts a refusal to its place in what is around it. Other errors have none.
+func under(pointer string, err error) error {
+	if v, ok := err.(*ext.ValidationError); ok { //nolint:errorlint // what is wrapped has its place already
+		return v.Under(pointer)
+	}
+	return err
+}
+
+// inList puts the failure of an item to its place in a list of the request.
+func inList(list string, err error) error {
+	if item, ok := err.(*ext.ItemError); ok { //nolint:errorlint // as in under
+		return &ext.ItemError{Index: item.Index, Err: under(list+"/"+strconv.Itoa(item.Index), item.Err)}
+	}
+	return err
+}
+
+// isOurs reports whether an error is not of what the client asked for.
+func isOurs(err error) bool {
+	return fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable)
+}
+
+// problem is an error as it is answered.
+type problem struct {
+	status  int
+	code    string
+	message string
+	pointer string        // of a validation; "" is the whole, or nothing
+	current *ext.Revision // of a mismatch
+	index   int           // of the item, when there is a cause
+	cause   string
+}
+
+// judge says how an error is answered. What is ours comes first: it may hold
+// what a client would be told of, had it not come to more.
+func judge(err error) problem {
+	if own, ok := errors.AsType[*refusal](err); ok {
+		return problem{status: own.status, code: own.code, message: own.reason, pointer: own.pointer}
+	}
+	code := fault.CodeOf(err)
+	switch code {
+	case fault.Internal:
+		return problem{status: http.StatusInternalServerError, code: "INTERNAL_ERROR", message: "the server has failed"}
+	case fault.Unavailable:
+		return problem{status: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: messageOf(err)}
+	}
+	if item, ok := errors.AsType[*ext.ItemError](err); ok {
+		p := judge(item.Err)
+		p.index, p.cause, p.code = item.Index, p.code, "BULK_PARTIAL_FAILURE"
+		return p
+	}
+	p := problem{message: messageOf(err)}
+	p.status, p.code = statusOf(err, code)
+	if v, ok := errors.AsType[*ext.ValidationError](err); ok {
+		p.pointer = v.Pointer
+	}
+	if m, ok := errors.AsType[*ext.MismatchError](err); ok {
+		p.current = &m.Current
+	}
+	return p
+}
+
+// statusOf is the answer to an error of the room.
+func statusOf(err error, code fault.Code) (int, string) {
+	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
+	_, mismatch := errors.AsType[*ext.MismatchError](err)
+	switch {
+	case denied:
+		return http.StatusForbidden, "NAMESPACE_DENIED"
+	case mismatch && code == fault.Precondition:
+		return http.StatusPreconditionFailed, codeMismatch
+	case mismatch:
+		return http.StatusConflict, codeMismatch
+	case errors.Is(err, ext.ErrKeyReused):
+		return http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED"
+	case errors.Is(err, ext.ErrChangesGone):
+		return http.StatusGone, "CHANGES_EXPIRED"
+	}
+	switch code {
+	case fault.Denied:
+		return http.StatusForbidden, codeDenied
+	case fault.NotFound:
+		return http.StatusNotFound, codeNotFound
+	case fault.Invalid:
+		return http.StatusBadRequest, codeInvalid
+	case fault.TooLarge:
+		return http.StatusRequestEntityTooLarge, codeLimit
+	case fault.Quota:
+		return http.StatusTooManyRequests, "QUOTA_EXCEEDED"
+	}
+	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict that was not told from others, or a precondition
+}
+
+// messageOf is the sentence for the client. The room's own errors are made to be
+// shown; of others only the outermost sentence is, and never a cause.
+func messageOf(err error) string {
+	if shown := fault.Message(err); shown != "" {
+		return shown
+	}
+	if c, ok := errors.AsType[fault.Coder](err); ok {
+		return c.Error()
+	}
+	return ""
+}
+
+// WriteError answers with an error in the protocol's form. Together with the
+// errors of Serve it writes those of the listener: a panic, a server that sheds
+// load.
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	greet(w)
+	p := judge(err)
+	h := w.Header()
+	for _, name := range []string{"ETag", "Location"} { // of an answer that failed before it was sent
+		h.Del(name)
+	}
+	switch {
+	case p.status == http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case p.status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
+		h.Set("Retry-After", "10")
+	}
+	sendJSON(w, p.status, p.appendTo(nil, h.Get("X-Request-Id")))
+}
+
+func (p *problem) appendTo(b []byte, requestID string) []byte {
+	b = appendString(append(b, `{"error":{"code":`...), p.code)
+	b = appendString(key(b, "message"), p.message)
+	if p.current != nil {
+		b = appendInt(key(b, "currentRevision"), *p.current)
+	}
+	if p.code == codeInvalid || p.cause == codeInvalid || p.pointer != "" {
+		b = appendString(key(b, "pointer"), p.pointer)
+	}
+	if p.cause != "" {
+		b = appendInt(key(b, "index"), p.index)
+		b = appendString(key(b, "cause"), p.cause)
+	}
+	return append(appendString(key(b, "requestId"), requestID), "}}"...)
+}
+
+// bodyError tells what a failed read of a body means.
+func bodyError(err error) error {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return errLength
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlowBody
+	}
+	return errCutBody // cut off, or malformed by the rules of HTTP
+}

@@ -1,0 +1,164 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/clock"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// Handler serves the paths that Owns reports.
+type Handler struct {
+	Service *ext.Service
+	Tokens  *bearer.Keyring
+	Clock   clock.Clock
+
+	// Address says where a request arrived as its client sees it. An error of it
+	// is the client's.
+	Address func(*http.Request) (web.Address, error)
+
+	Rates   *Rates        // nil: no limits
+	Timeout time.Duration // of a request, not counting its body and what it is to wait; 0: none
+
+	polls polls
+}
+
+// exchange is a request and its answer under way.
+type exchange struct {
+	in      *http.Request
+	out     http.ResponseWriter
+	service *ext.Service
+	rates   *Rates
+	timeout time.Duration
+	polls   *polls
+
+	route  route
+	target string      // path as the client sees it; "" when it names no resource
+	query  *query      // of a request that has one
+	body   []byte      // whole, of a request that has one and is no stream
+	ask    ext.Request // the grant, the caller, the idempotency key
+}
+
+// Serve is the room's web.Handler: after an error in the middle of an export the
+// connection must be cut.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
+	greet(w)
+	if preflight(w, r) {
+		return nil
+	}
+	at, err := h.Address(r)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "the address is malformed", err)
+	}
+	target, _, _ := strings.Cut(at.Target, "?")
+	x := &exchange{
+		in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout, polls: &h.polls,
+		route: parseRoute(at.Path), target: target,
+	}
+	act, err := x.action()
+	if err != nil {
+		return err
+	}
+	if x.route.resource == document {
+		return act.serve(x)
+	}
+	if err := x.authenticate(h.Tokens, h.Clock()); err != nil {
+		return err
+	}
+	if install, err := ext.ParseInstallID(x.route.install); err != nil || install != x.ask.Grant.Owner.Install {
+		return errInstall
+	}
+	if err := x.rates.take(w, x.ask.Grant.Owner, act.cost); err != nil {
+		return err
+	}
+	return x.serve(act)
+}
+
+// serve does what the route says: who asks is known by now.
+func (x *exchange) serve(act *action) (err error) {
+	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
+		return err
+	}
+	if err := x.parsePath(); err != nil {
+		return err
+	}
+	if act.media != "" {
+		if err := x.hasMedia(act.media); err != nil {
+			return err
+		}
+	}
+	if act.stream {
+		return act.serve(x)
+	}
+	if act.media != "" {
+		if x.body, err = x.readBody(act.limit); err != nil {
+			return err
+		}
+	}
+	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
+}
+
+// parsePath holds the names in the path against their rules.
+func (x *exchange) parsePath() error {
+	rt := &x.route
+	if rt.hasNamespace {
+		if _, err := ext.ParseNamespace(string(rt.namespace)); err != nil {
+			return under("/namespace", err)
+		}
+	}
+	if rt.hasKey {
+		if _, err := ext.ParseKey(string(rt.key)); err != nil {
+			return under("/key", err)
+		}
+	}
+	return nil
+}
+
+// within gives fn a time in which it must be done; 0 is any. The body has been
+// read before, at the pace that the listener asks for.
+func (x *exchange) within(d time.Duration, fn func() error) error {
+	if d <= 0 {
+		return fn()
+	}
+	whole := x.in
+	ctx, cancel := context.WithTimeout(whole.Context(), d)
+	defer cancel()
+	x.in = whole.WithContext(ctx)
+	err := fn()
+	x.in = whole
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !fault.Is(err, fault.Unavailable) && isOurs(err) {
+		err = fault.Wrap(fault.Unavailable, "the request took too long", err)
+	}
+	return err
+}
+
+func (x *exchange) ctx() context.Context { return x.in.Context() }
+
+// answer writes a whole answer. A client that went away before it is of no
+// interest, so it returns nil: what was asked for is done.
+func (x *exchange) answer(status int, body []byte) error {
+	sendJSON(x.out, status, body)
+	return nil
+}
+
+// nothing is the answer of 204.
+func (x *exchange) nothing() error {
+	x.out.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func sendJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", typeJSON)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

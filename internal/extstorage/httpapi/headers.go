@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"strconv"
+	"strings"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// guard reads the guards that stand in the header, and the revision that stands
+// elsewhere.
+func (x *exchange) guard(revision ext.Optional[int64]) (g ext.Guard, err error) {
+	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
+	if values := x.in.Header.Values("If-Match"); len(values) > 0 {
+		if g.Match, err = ext.ParseIfMatch(strings.Join(values, ",")); err != nil {
+			return g, under("/if-match", err)
+		}
+	}
+	if values := x.in.Header.Values("If-None-Match"); len(values) > 0 {
+		if g.NoneMatch, err = ext.ParseIfNoneMatch(strings.Join(values, ",")); err != nil {
+			return g, under("/if-none-match", err)
+		}
+	}
+	return g, nil
+}
+
+// revisionHeader reads If-Revision-Match.
+func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
+	values := h.Values("If-Revision-Match")
+	if len(values) == 0 {
+		return n, nil
+	}
+	i, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || len(values) > 1 || i < 0 || strconv.FormatInt(i, 10) != values[0] {
+		return n, invalid("/if-revision-match", "must be the digits of one revision")
+	}
+	return ext.Some(i), nil
+}
+
+// maxIdempotencyKey is how long an Idempotency-Key may be in bytes.
+const maxIdempotencyKey = 255
+
+// once reads the Idempotency-Key, if there is one, and with it what tells this
+// request from others: the method, the path, the guards and the body.
+func (x *exchange) once() (*ext.Once, error) {
+	values := x.in.Header.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return nil, nil
+	}
+	outside := func(r rune) bool { return r < 0x21 || r > 0x7e }
+	if key := values[0]; len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, outside) {
+		return nil, invalid("/idempotency-key", "must be one key of 1 to 255 visible characters of ASCII")
+	}
+	hash := sha256.New()
+	for _, part := range []string{
+		x.in.Method, x.target, strings.Join(x.in.Header.Values("If-Match"), ","), strings.Join(x.in.Header.Values("If-None-Match"), ","), string(x.body),
+	} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		hash.Write(size[:]) // each with its length, so that none runs into the next
+		hash.Write([]byte(part))
+	}
+	return &ext.Once{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil
+}

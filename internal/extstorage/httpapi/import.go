@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// maxLine is how long a line of an import may be in bytes.
+const maxLine = recordBody
+
+// lineNames are the members of a line of an export. What the last four say is
+// made anew.
+var lineNames = []string{"namespace", "key", "value", "metadata", "ttlExpiresAt", "revision", "etag", "createdAt", "updatedAt"}
+
+// importer puts the lines of a body, step by step.
+type importer struct {
+	x     *exchange
+	lines int // read so far
+	done  ext.Imported
+
+	records []ext.Record // of the step
+	at      []int        // their lines
+	bytes   int          // of their values and metadata
+	keys    map[ext.Position]bool
+}
+
+// imports puts the records of an export. Each step is all or nothing, and a
+// write of the rate, for which an import waits. What came before a failure stays,
+// and since a record that is there already is left as it is, the same file may
+// come again.
+func (x *exchange) imports() error {
+	im := &importer{x: x, keys: map[ext.Position]bool{}}
+	body := bufio.NewReaderSize(x.in.Body, 64<<10)
+	for {
+		line, err := readLine(body)
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = im.add(line)
+		}
+		if errors.Is(err, ext.ErrTooLarge) {
+			err = &ext.ItemError{Index: im.lines, Err: ext.ErrTooLarge}
+		}
+		if err != nil {
+			return err
+		}
+		im.lines++
+	}
+	if err := im.step(); err != nil {
+		return err
+	}
+	b := appendInt([]byte(`{"lines":`), int64(im.lines))
+	b = appendInt(key(b, "written"), int64(im.done.Written))
+	b = appendInt(key(b, "same"), int64(im.done.Same))
+	b = appendInt(key(b, "expired"), int64(im.done.Expired))
+	return x.answer(http.StatusOK, append(b, '}'))
+}
+
+// readLine reads up to the end of a line, without it: io.EOF when there is none,
+// ext.ErrTooLarge over maxLine. The line is good until the next call.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		whole := bytes.Clone(line)
+		for err == bufio.ErrBufferFull && len(whole) <= maxLine {
+			line, err = r.ReadSlice('\n')
+			whole = append(whole, line...)
+		}
+		line = whole
+	}
+	switch {
+	case len(line) > maxLine:
+		return nil, ext.ErrTooLarge
+	case err == io.EOF && len(line) > 0:
+		return line, nil
+	case err != nil && err != io.EOF:
+		return nil, bodyError(err)
+	}
+	return line, err
+}
+
+// add takes one line.
+func (im *importer) add(line []byte) error {
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return nil
+	}
+	rec, skip, err := im.x.readRecord(line)
+	if err != nil {
+		return &ext.ItemError{Index: im.lines, Err: err}
+	}
+	if skip {
+		return nil
+	}
+	limits := im.x.service.Limits()
+	size, at := len(rec.Value)+len(rec.Metadata), ext.Position{Namespace: rec.Namespace, Key: rec.Key}
+	if len(im.records) == limits.Items || im.bytes+size > limits.ItemsBytes || im.keys[at] {
+		if err := im.step(); err != nil {
+			return err
+		}
+	}
+	im.records, im.at = append(im.records, rec), append(im.at, im.lines)
+	im.bytes += size
+	im.keys[at] = true
+	return nil
+}
+
+// readRecord reads a line; skip says that it is no record but one that an export
+// has between them.
+func (x *exchange) readRecord(line []byte) (rec ext.Record, skip bool, err error) {
+	f := parseFields(line, "", append([]string{"cursor", "complete", "records"}, lineNames...)...)
+	if f.err != nil || f.has("cursor") || f.has("complete") {
+		return rec, true, f.err
+	}
+	if f.has("records") {
+		f.fail("records", "is no member of a record")
+	}
+	limits := x.service.Limits()
+	ns, err := ext.ParseNamespace(f.text("namespace"))
+	if err != nil {
+		f.note(under("/namespace", err))
+	}
+	k, err := ext.ParseKey(f.text("key"))
+	if err != nil {
+		f.note(under("/key", err))
+	}
+	rec = ext.Record{Namespace: ns, Key: k, Value: f.value("value", limits.Value), Metadata: f.value("metadata", limits.Metadata)}
+	if rec.Value == "" {
+		f.fail("value", "is missing")
+	}
+	if v := f.value("ttlExpiresAt", maxText); v != "" && v != "null" {
+		rec.ExpiresAt = f.moment("ttlExpiresAt")
+	}
+	for _, name := range lineNames[5:] {
+		f.value(name, maxText)
+	}
+	return rec, false, f.err
+}
+
+// moment reads a time by RFC 3339, to the millisecond.
+func (f *fields) moment(name string) ext.Moment {
+	t, err := time.Parse(time.RFC3339, f.text(name))
+	if err != nil {
+		f.fail(name, "must be a time such as 2026-11-21T15:04:05.123Z")
+	}
+	return ext.At(t)
+}
+
+// step puts the lines that were gathered.
+func (im *importer) step() error {
+	if len(im.records) == 0 {
+		return nil
+	}
+	x := im.x
+	if err := x.wait(write); err != nil {
+		return err
+	}
+	var done ext.Imported
+	err := x.within(x.timeout, func() (err error) {
+		done, err = x.service.Import(x.ctx(), x.ask, im.records)
+		return err
+	})
+	if item, ok := err.(*ext.ItemError); ok { //nolint:errorlint // as in under
+		return &ext.ItemError{Index: im.at[item.Index], Err: item.Err}
+	}
+	if err != nil {
+		return err
+	}
+	im.done.Written += done.Written
+	im.done.Same += done.Same
+	im.done.Expired += done.Expired
+	im.records, im.at, im.bytes = im.records[:0], im.at[:0], 0
+	clear(im.keys)
+	return nil
+}

@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// arguments are where a use case finds what it is asked, by name: in a query, or
+// in a body. The first thing that is wrong stays, and is told at the end.
+type arguments interface {
+	has(name string) bool
+	text(name string) string // "" when it is not there
+	integer(name string, least int64) ext.Optional[int64]
+	flag(name string) bool // false when it is not there
+	fault() error
+}
+
+// query is a request's query.
+type query struct {
+	values url.Values
+	err    error
+}
+
+// parseQuery refuses parameters that are unknown or there twice.
+func parseQuery(raw string, known []string) (*query, error) {
+	if raw == "" {
+		return &query{}, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, invalid("", "the query is malformed")
+	}
+	for name, list := range values {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, invalid(pointerTo(name), "is no parameter of this request")
+		case len(list) > 1:
+			return nil, invalid(pointerTo(name), "is there twice")
+		}
+	}
+	return &query{values: values}, nil
+}
+
+// maxEcho is how long a name that a client made up may be to be told back.
+const maxEcho = 128
+
+// pointerTo is the pointer to a member of the body, or a parameter.
+func pointerTo(name string) string {
+	if len(name) > maxEcho {
+		return ""
+	}
+	return ext.Pointer{name}.String()
+}
+
+func (q *query) fault() error { return q.err }
+
+func (q *query) fail(name, reason string) {
+	if q.err == nil {
+		q.err = invalid(pointerTo(name), reason)
+	}
+}
+
+func (q *query) has(name string) bool { return q.values.Has(name) }
+
+func (q *query) text(name string) string { return q.values.Get(name) }
+
+func (q *query) integer(name string, least int64) (n ext.Optional[int64]) {
+	if !q.has(name) {
+		return n
+	}
+	text := q.text(name)
+	i, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || i < least || strconv.FormatInt(i, 10) != text {
+		q.fail(name, notInteger(least))
+	}
+	return ext.Some(i)
+}
+
+func notInteger(least int64) string {
+	return "must be a whole number of at least " + strconv.FormatInt(least, 10)
+}
+
+func (q *query) flag(name string) bool {
+	text := q.text(name)
+	if q.has(name) && text != "true" && text != "false" {
+		q.fail(name, "must be true or false")
+	}
+	return text == "true"
+}

@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// place is the record that the request is about, with its guards.
+func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
+	g, err := x.guard(revision)
+	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Guard: g}, err
+}
+
+func (x *exchange) get() error {
+	revision, err := revisionHeader(x.in.Header)
+	if err != nil {
+		return err
+	}
+	g, err := x.guard(revision)
+	if err != nil {
+		return err
+	}
+	known := ext.Guard{NoneMatch: g.NoneMatch}
+	g.NoneMatch = ext.Tags{}
+	rec, err := x.service.GetRecord(x.ctx(), x.ask, x.route.namespace, x.route.key, g)
+	if err != nil {
+		return err
+	}
+	x.out.Header().Set("ETag", rec.Seq.ETag())
+	if known.Check(rec.Revision, rec.Seq) != nil {
+		x.out.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return x.answer(http.StatusOK, appendRecord(make([]byte, 0, 512+len(rec.Value)+len(rec.Metadata)), &rec))
+}
+
+// putNames are the members of a put.
+var putNames = []string{"value", "metadata", "ttlSeconds", "ifRevision", "schemaVersion"}
+
+// readPut reads what a put brings.
+func (x *exchange) readPut(f *fields, t *ext.Task) {
+	limits := x.service.Limits()
+	t.Kind = ext.PutTask
+	t.Value = f.value("value", limits.Value)
+	t.Metadata = f.value("metadata", limits.Metadata)
+	t.TTL = f.integer("ttlSeconds", 0)
+	version := f.integer("schemaVersion", 1)
+	if version.Value > maxVersion {
+		f.fail("schemaVersion", "must be the version that is active")
+	}
+	t.Schema = ext.Optional[ext.SchemaVersion]{Value: ext.SchemaVersion(version.Value), Set: version.Set}
+}
+
+// maxVersion is more than a namespace has schemas.
+const maxVersion = 1<<31 - 1
+
+func (x *exchange) putRecord() error { return x.put(parseFields(x.body, "", putNames...)) }
+
+func (x *exchange) put(f *fields) error {
+	t, err := x.place(ext.PutTask, f.integer("ifRevision", 0))
+	if x.readPut(f, &t); f.err != nil {
+		return f.err
+	}
+	if err != nil {
+		return err
+	}
+	return x.do(&t)
+}
+
+func (x *exchange) deleteRecord() error { return x.delete(x.query) }
+
+func (x *exchange) delete(a arguments) error {
+	t, err := x.place(ext.DeleteTask, a.integer("ifRevision", 0))
+	if err = cmp.Or(a.fault(), err); err != nil {
+		return err
+	}
+	if _, err := x.service.Do(x.ctx(), x.ask, t); err != nil {
+		return err
+	}
+	return x.nothing()
+}
+
+func (x *exchange) patchRecord() error {
+	patch, err := ext.ParseValue(x.body, x.service.Limits().Value)
+	if err != nil {
+		return err
+	}
+	return x.patch(x.query, patch)
+}
+
+func (x *exchange) patch(a arguments, patch ext.Value) error {
+	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0))
+	if err = cmp.Or(a.fault(), err); err != nil {
+		return err
+	}
+	t.Value = patch
+	return x.do(&t)
+}
+
+// incrementNames are the members of an increment.
+var incrementNames = []string{"pointer", "by", "min", "max", "create", "ifRevision"}
+
+// readIncrement reads what an increment brings.
+func readIncrement(f *fields, t *ext.Task) {
+	t.Kind = ext.IncrementTask
+	if !f.has("pointer") {
+		f.fail("pointer", "is missing")
+	}
+	pointer, err := ext.ParsePointer(f.text("pointer"))
+	if err != nil {
+		f.note(under(f.at+"/pointer", err))
+	}
+	t.Increment = ext.Increment{Pointer: pointer, By: f.number("by"), Min: f.number("min"), Max: f.number("max"), Create: f.flag("create")}
+}
+
+func (x *exchange) postIncrement() error {
+	return x.increment(parseFields(x.body, "", incrementNames...))
+}
+
+func (x *exchange) increment(f *fields) error {
+	t, err := x.place(ext.IncrementTask, f.integer("ifRevision", 0))
+	if readIncrement(f, &t); f.err != nil {
+		return f.err
+	}
+	if err != nil {
+		return err
+	}
+	if x.ask.Once, err = x.once(); err != nil {
+		return err
+	}
+	return x.do(&t)
+}
+
+// do does a task that leaves a record.
+func (x *exchange) do(t *ext.Task) error {
+	r, err := x.service.Do(x.ctx(), x.ask, *t)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	h := x.out.Header()
+	h.Set("ETag", r.Seq.ETag())
+	x.replayed(r.Replayed)
+	if r.Created {
+		status = http.StatusCreated
+		if x.target != "" && t.Kind == ext.PutTask {
+			h.Set("Location", x.target)
+		}
+	}
+	b := appendMeta(append(make([]byte, 0, 512), '{'), &r)
+	if t.Kind == ext.IncrementTask {
+		b = appendSum(b, r.Sum)
+	}
+	return x.answer(status, append(b, '}'))
+}
+
+// replayed says that a request was done before, and nothing now.
+func (x *exchange) replayed(yes bool) {
+	if yes {
+		x.out.Header().Set("Idempotency-Replayed", "true")
+	}
+}
+
+// appendSum appends the sum of an increment, null when it is not known any more.
+func appendSum(b []byte, sum ext.Number) []byte {
+	if sum == "" {
+		sum = "null"
+	}
+	return append(key(b, "sum"), sum...)
+}

@@ -1,0 +1,185 @@
+package httpapi
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
+)
+
+// resource is what a path addresses.
+type resource uint8
+
+const (
+	nothing resource = iota
+	document
+	namespaces
+	records
+	record
+	increment
+	schemas
+	schema
+	schemaCheck
+	batch
+	changes
+	usage
+	export
+	imports
+)
+
+// action is what a resource does upon a method.
+type action struct {
+	serve  func(*exchange) error
+	cost   cost
+	params []string // in the query
+	media  string   // of the body; "": there is none
+	limit  int64    // of the body, in bytes
+	stream bool     // reads its body, or takes its time, by itself
+	times  int      // of the request's time; 0 is once
+}
+
+// Bounds of bodies, in bytes. A text may be as much longer than what is kept of
+// it as the parser of values reads; what is around the values has to fit into
+// what is left.
+const (
+	spelling = 4 // bytes of a text for one of a canonical value
+
+	smallBody  = 16 << 10
+	recordBody = spelling*(ext.MaxValueBytes+ext.MaxMetadataBytes) + smallBody
+	patchBody  = spelling * ext.MaxValueBytes
+	itemsBody  = spelling*ext.MaxItemsBytes + ext.MaxItems*smallBody
+	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
+)
+
+// actions are the methods that each resource has.
+var actions = [...]map[string]*action{
+	nothing: {},
+	document: {
+		http.MethodGet:  {serve: (*exchange).document},
+		http.MethodHead: {serve: (*exchange).document},
+	},
+	namespaces: {http.MethodGet: {serve: (*exchange).namespaces, cost: read}},
+	records: {
+		http.MethodGet:  {serve: (*exchange).getList, cost: read, params: listingNames},
+		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, limit: itemsBody},
+	},
+	record: {
+		http.MethodGet:    {serve: (*exchange).get, cost: read},
+		http.MethodHead:   {serve: (*exchange).get, cost: read},
+		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, limit: recordBody},
+		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, params: []string{"ifRevision"}},
+		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
+	},
+	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, limit: smallBody}},
+	schemas: {
+		http.MethodGet:  {serve: (*exchange).listSchemas, cost: read},
+		http.MethodPost: {serve: (*exchange).registerSchema, cost: write, media: typeJSON, limit: schemaBody},
+	},
+	schema: {
+		http.MethodGet:   {serve: (*exchange).getSchema, cost: read},
+		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, limit: smallBody},
+	},
+	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, limit: schemaBody, times: 2}},
+	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, limit: itemsBody}},
+	changes:     {http.MethodGet: {serve: (*exchange).getChanges, cost: read, params: changesNames, stream: true}},
+	usage:       {http.MethodGet: {serve: (*exchange).usage, cost: read}},
+	export:      {http.MethodGet: {serve: (*exchange).export, cost: read, params: []string{"cursor"}, stream: true}},
+	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, stream: true}},
+}
+
+// action finds what the request asks for; errMethod comes with the header
+// Allow.
+func (x *exchange) action() (*action, error) {
+	methods := actions[x.route.resource]
+	if len(methods) == 0 {
+		return nil, errRoute
+	}
+	act, ok := methods[x.in.Method]
+	if !ok {
+		x.out.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
+		return nil, errMethod
+	}
+	return act, nil
+}
+
+// route is a parsed path. Names are as the client sent them, unescaped: they
+// are held against their rules later.
+type route struct {
+	resource     resource
+	install      string
+	namespace    ext.Namespace
+	key          ext.Key
+	version      string // of a schema
+	hasNamespace bool
+	hasKey       bool
+}
+
+// Owns reports whether a raw path on the main listener belongs to this room.
+func Owns(path string) bool { return strings.HasPrefix(path, "/ext/") }
+
+// parseRoute reads a raw path, as it stood in the request line: a key may be
+// "..", so nothing may have cleaned or decoded the path before.
+func parseRoute(path string) (rt route) {
+	s, err := web.Segments(path)
+	switch {
+	case err != nil, s[0] != "ext":
+	case path == "/ext/openapi.json":
+		rt.resource = document
+	case len(s) >= 5 && s[1] == "v1" && s[2] == "installs":
+		rt = inInstall(s[4:])
+		rt.install = s[3]
+	}
+	return rt
+}
+
+// inInstall is the route of what follows an install.
+func inInstall(s []string) (rt route) {
+	if len(s) == 1 {
+		rt.resource = map[string]resource{
+			"namespaces": namespaces, "batch": batch, "changes": changes, "usage": usage, "export": export, "import": imports,
+		}[s[0]]
+		return rt
+	}
+	if s[0] != "namespaces" || len(s) < 3 {
+		return rt
+	}
+	rt.namespace, rt.hasNamespace = ext.Namespace(s[1]), true
+	switch what, rest := s[2], s[3:]; {
+	case what == "records" && len(rest) == 0:
+		rt.resource = records
+	case what == "records" && len(rest) == 1:
+		rt.resource = record
+	case what == "records" && len(rest) == 2 && rest[1] == "increment":
+		rt.resource = increment
+	case what == "schemas" && len(rest) == 0:
+		rt.resource = schemas
+	case what == "schemas" && len(rest) == 1 && rest[0] == "check":
+		rt.resource = schemaCheck
+	case what == "schemas" && len(rest) == 1:
+		rt.resource, rt.version = schema, rest[0]
+	}
+	if rt.resource == record || rt.resource == increment {
+		rt.key, rt.hasKey = ext.Key(s[3]), true
+	}
+	return rt
+}
+
+// Label names the route of a raw path for metrics and logs, without anything
+// that a client chose.
+func Label(path string) string {
+	if !Owns(path) {
+		return "other"
+	}
+	return parseRoute(path).resource.String()
+}
+
+func (r resource) String() string {
+	return [...]string{
+		nothing: "unknown", document: "openapi", namespaces: "namespaces", records: "records", record: "record",
+		increment: "increment", schemas: "schemas", schema: "schema", schemaCheck: "schemas/check", batch: "batch",
+		changes: "changes", usage: "usage", export: "export", imports: "import",
+	}[r]
+}

@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/clock"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
+)
+
+// Runner serves the internal listener: what runs extensions asks there for any
+// install of the tenant that its token names, in an envelope that says what it
+// wants. Answers and errors are those of Handler.
+type Runner struct {
+	Service *ext.Service
+	Tokens  *bearer.Keyring
+	Clock   clock.Clock
+	Rates   *Rates
+	Timeout time.Duration
+
+	polls polls
+}
+
+const runnerBase = "/internal/ext-storage/"
+
+// OwnsRunner reports whether a raw path on the internal listener belongs to the
+// room.
+func OwnsRunner(path string) bool { return strings.HasPrefix(path, runnerBase) }
+
+// LabelRunner is Label for the internal listener.
+func LabelRunner(path string) string {
+	if _, ok := runnerInstall(path); ok {
+		return "runner"
+	}
+	return "unknown"
+}
+
+// runnerInstall is the install that a raw path names.
+func runnerInstall(path string) (string, bool) {
+	s, err := web.Segments(path)
+	if err != nil || len(s) != 4 || s[0] != "internal" || s[1] != "ext-storage" || s[2] != "install" {
+		return "", false
+	}
+	return s[3], true
+}
+
+// operation is what an envelope may ask for.
+type operation struct {
+	names   []string // members besides those of the envelope
+	noKey   bool     // and nothing but the namespace, if any
+	noSpace bool
+	cost    cost
+	stream  bool
+	serve   func(*exchange, *fields) error
+}
+
+var operations = map[string]operation{
+	"put":       {names: putNames, cost: write, serve: (*exchange).put},
+	"get":       {cost: read, serve: func(x *exchange, _ *fields) error { return x.get() }},
+	"list":      {names: listingNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.list(f) }},
+	"delete":    {names: []string{"ifRevision"}, cost: write, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
+	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, serve: (*exchange).bulk},
+	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, serve: (*exchange).patchOf},
+	"increment": {names: incrementNames, cost: write, serve: (*exchange).increment},
+	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, serve: (*exchange).batch},
+	"changes":   {names: changesNames, noKey: true, noSpace: true, cost: read, stream: true, serve: func(x *exchange, f *fields) error { return x.changes(f) }},
+	"usage":     {noKey: true, noSpace: true, cost: read, serve: func(x *exchange, _ *fields) error { return x.usage() }},
+}
+
+// anyOperation are the members of all envelopes.
+var anyOperation = func() []string {
+	names := []string{"operation", "namespace", "key"}
+	for _, op := range operations {
+		names = append(names, op.names...)
+	}
+	return names
+}()
+
+// patchOf is a patch that stands in an envelope.
+func (x *exchange) patchOf(f *fields) error {
+	patch := f.value("patch", x.service.Limits().Value)
+	if patch == "" {
+		f.fail("patch", "is missing")
+	}
+	return x.patch(f, patch)
+}
+
+// Serve is the web.Handler of the internal listener.
+func (h *Runner) Serve(w http.ResponseWriter, r *http.Request) error {
+	greet(w)
+	install, ok := runnerInstall(r.URL.EscapedPath())
+	if !ok {
+		return errRoute
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return errMethod
+	}
+	x := &exchange{in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout, polls: &h.polls}
+	if err := x.authenticateService(h.Tokens, h.Clock()); err != nil {
+		return err
+	}
+	id, err := ext.ParseInstallID(install)
+	if err != nil {
+		return errInstall
+	}
+	x.ask.Grant.Owner.Install = id
+	return x.envelope()
+}
+
+// authenticateService reads what a service's token grants: everything in the
+// installs of one tenant, as far as what is registered of them allows.
+func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) error {
+	var c bearer.Claims
+	var err error
+	if values := x.in.Header.Values("X-Runner-Auth"); len(values) == 1 {
+		if c, err = tokens.Verify(values[0], now); err != nil {
+			err = unauthenticated(err)
+		}
+	} else {
+		c, err = claims(x.in, tokens, now)
+	}
+	if err != nil {
+		return err
+	}
+	tenant, service, err := serviceClaims(c.Raw)
+	if err != nil {
+		return unauthenticated(err)
+	}
+	x.ask.Grant = ext.Grant{Owner: ext.Owner{Tenant: tenant}, Every: ext.Read | ext.Modify}
+	x.ask.Caller = ext.Caller{Kind: "runner", ID: service}
+	if id := x.in.Header.Get("X-Invocation-Id"); id != "" {
+		if len(id) > maxInvocation || strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+			return invalid("/x-invocation-id", "must be 1 to 128 visible characters of ASCII")
+		}
+		x.ask.Caller.ID = id
+	}
+	return nil
+}
+
+// maxInvocation is how long an X-Invocation-Id may be in bytes.
+const maxInvocation = 128
+
+// envelope reads what is asked for and does it. What it takes of the rates is
+// only known when it has been read, so the body comes first.
+func (x *exchange) envelope() error {
+	if err := x.hasMedia(typeJSON); err != nil {
+		return err
+	}
+	if x.in.URL.RawQuery != "" {
+		if _, err := parseQuery(x.in.URL.RawQuery, nil); err != nil {
+			return err
+		}
+	}
+	var err error
+	if x.body, err = x.readBody(itemsBody); err != nil {
+		return err
+	}
+	f := parseFields(x.body, "", anyOperation...)
+	word := f.text("operation")
+	op, ok := operations[word]
+	if !ok {
+		f.fail("operation", "must be an operation: put, get, list, delete, bulkPut, patch, increment, batch, changes or usage")
+	}
+	if f.err != nil {
+		op.cost = write // what cannot be read is none of the cheaper
+	}
+	if err := x.rates.take(x.out, x.ask.Grant.Owner, op.cost); err != nil {
+		return err
+	}
+	if x.readPlace(f, &op); f.err != nil {
+		return f.err
+	}
+	if op.stream {
+		return op.serve(x, f)
+	}
+	return x.within(x.timeout, func() error { return op.serve(x, f) })
+}
+
+// readPlace reads the names that the public API has in its paths.
+func (x *exchange) readPlace(f *fields, op *operation) {
+	names := slices.Concat([]string{"operation"}, op.names)
+	rt := &x.route
+	if !op.noSpace {
+		names = append(names, "namespace")
+		rt.namespace, rt.hasNamespace = ext.Namespace(f.text("namespace")), true
+	}
+	if !op.noKey {
+		names = append(names, "key")
+		rt.key, rt.hasKey = ext.Key(f.text("key")), true
+	}
+	f.only(names)
+	if err := x.parsePath(); err != nil {
+		f.note(err)
+	}
+}

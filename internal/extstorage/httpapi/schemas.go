@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	ext "holdfast/internal/extstorage"
+)
+
+func (x *exchange) listSchemas() error {
+	all, err := x.service.Schemas(x.ctx(), x.ask, x.route.namespace)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, append(appendList([]byte(`{"schemas":`), all, appendSchema), '}'))
+}
+
+// version is the version in the path.
+func (x *exchange) version() (ext.SchemaVersion, error) {
+	n, err := strconv.ParseInt(x.route.version, 10, 32)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != x.route.version {
+		return 0, invalid("/version", notInteger(1))
+	}
+	return ext.SchemaVersion(n), nil
+}
+
+func (x *exchange) getSchema() error {
+	version, err := x.version()
+	if err != nil {
+		return err
+	}
+	all, err := x.service.Schemas(x.ctx(), x.ask, x.route.namespace)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Version == version {
+			return x.answer(http.StatusOK, appendSchema(nil, &all[i]))
+		}
+	}
+	return ext.ErrNoSchema
+}
+
+func (x *exchange) registerSchema() error {
+	f := parseFields(x.body, "", "schema")
+	raw, ok := f.find("schema")
+	if !ok {
+		f.fail("schema", "is missing")
+	}
+	if f.err != nil {
+		return f.err
+	}
+	sc, err := x.service.RegisterSchema(x.ctx(), x.ask, x.route.namespace, raw)
+	if err != nil {
+		return under("/schema", err)
+	}
+	x.out.Header().Set("Location", x.target+"/"+strconv.Itoa(int(sc.Version)))
+	return x.answer(http.StatusCreated, appendSchema(nil, &sc))
+}
+
+func (x *exchange) setSchema() error {
+	version, err := x.version()
+	if err != nil {
+		return err
+	}
+	f := parseFields(x.body, "", "status")
+	status := f.text("status")
+	if f.err != nil {
+		return f.err
+	}
+	sc, err := x.service.SetSchema(x.ctx(), x.ask, x.route.namespace, version, ext.SchemaStatus(status))
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, appendSchema(nil, &sc))
+}
+
+func appendSchema(b []byte, sc *ext.Schema) []byte {
+	b = appendString(key(append(b, '{'), "namespace"), sc.Namespace)
+	b = appendInt(key(b, "version"), sc.Version)
+	b = appendString(key(b, "status"), sc.Status)
+	b = append(key(b, "schema"), sc.Document...)
+	b = appendMoment(key(b, "createdAt"), sc.CreatedAt)
+	b = appendMoment(key(b, "updatedAt"), sc.UpdatedAt)
+	if b = key(b, "createdBy"); sc.CreatedBy == "" {
+		return append(b, "null}"...)
+	}
+	return append(appendString(b, sc.CreatedBy), '}')
+}
+
+// checkSchema tells what a document, or a version that is registered, would mean
+// for the namespace.
+func (x *exchange) checkSchema() (err error) {
+	f := parseFields(x.body, "", "schema", "version")
+	raw, isDocument := f.find("schema")
+	version := f.integer("version", 1)
+	switch {
+	case isDocument == version.Set:
+		f.fail("schema", "must be there, or version, and not both")
+	case version.Value > maxVersion:
+		return ext.ErrNoSchema
+	}
+	if f.err != nil {
+		return f.err
+	}
+	var report ext.SchemaReport
+	if isDocument {
+		report, err = x.service.CheckSchema(x.ctx(), x.ask, x.route.namespace, raw)
+	} else {
+		report, err = x.service.CheckVersion(x.ctx(), x.ask, x.route.namespace, ext.SchemaVersion(version.Value))
+	}
+	if err != nil {
+		return under("/schema", err)
+	}
+	return x.answer(http.StatusOK, appendReport(nil, &report))
+}
+
+func appendReport(b []byte, r *ext.SchemaReport) []byte {
+	b = append(b, `{"activeVersion":`...)
+	if r.Active == 0 {
+		b = append(b, "null"...)
+	} else {
+		b = appendInt(b, r.Active)
+	}
+	b = appendString(append(key(b, "compatibility"), `{"effect":`...), r.Compatibility.Effect)
+	b = appendList(key(b, "changes"), r.Compatibility.Changes, func(b []byte, c *ext.SchemaChange) []byte {
+		b = appendString(key(append(b, '{'), "pointer"), c.Pointer)
+		b = appendString(key(b, "change"), c.Change)
+		return append(appendString(key(b, "effect"), c.Effect), '}')
+	})
+	b = append(b, '}')
+	b = appendInt(append(key(b, "records"), `{"checked":`...), int64(r.DryRun.Checked))
+	b = appendInt(key(b, "failed"), int64(r.DryRun.Failed))
+	b = appendList(key(b, "firstFailures"), r.DryRun.First, func(b []byte, d *ext.DryFailure) []byte {
+		b = appendString(key(append(b, '{'), "key"), d.Key)
+		b = appendInt(key(b, "revision"), d.Revision)
+		b = appendString(key(b, "pointer"), d.Pointer)
+		return append(appendString(key(b, "reason"), d.Reason), '}')
+	})
+	return append(b, "}}"...)
+}
