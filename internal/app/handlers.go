@@ -12,24 +12,46 @@ import (
 	"strings"
 	"sync/atomic"
 
+	exthttp "holdfast/internal/extstorage/httpapi"
 	synchttp "holdfast/internal/syncstorage/httpapi"
 	tokenhttp "holdfast/internal/tokenserver/httpapi"
 	"holdfast/internal/web"
 )
 
-// mainHandler gives each request to the room that its path belongs to.
-func (a *App) mainHandler() http.Handler {
+// clientHandlers are those of the main listener and of the internal one, which
+// is for services. They share what bounds their requests.
+func (a *App) clientHandlers() (main, internal http.Handler, err error) {
 	gate := web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.observeGate(gate)
-	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace}
-	if !a.cfg.Log.Access {
-		opts.Log = a.quietLog()
-	}
+	opts := a.handlerOptions()
 	room := func(r web.Room) http.Handler {
 		r.Gate = gate
 		return a.traces.Handler(r.Handler(opts), r.Route)
 	}
-	var storage, tokens http.Handler
+	var rates *exthttp.Rates
+	if a.records != nil && a.cfg.Extstorage.RateLimits {
+		if rates, err = exthttp.NewRates(a.cfg.Extstorage.Rates, a.now); err != nil {
+			return nil, nil, err
+		}
+	}
+	return a.mainHandler(room, gate, rates), a.internalHandler(room, rates), nil
+}
+
+// handlerOptions are what the rooms of all listeners have in common.
+func (a *App) handlerOptions() web.Options {
+	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace}
+	if !a.cfg.Log.Access {
+		opts.Log = a.quietLog()
+	}
+	return opts
+}
+
+// wrap makes the handler of a room.
+type wrap func(web.Room) http.Handler
+
+// mainHandler gives each request to the room that its path belongs to.
+func (a *App) mainHandler(room wrap, gate *web.Gate, rates *exthttp.Rates) http.Handler {
+	var storage, tokens, records http.Handler
 	if a.storage != nil {
 		h := &synchttp.Handler{
 			Service: a.storage, Keyring: a.keyring, Clock: a.now, TimeSkew: a.cfg.Syncstorage.HawkTimeSkew,
@@ -41,8 +63,14 @@ func (a *App) mainHandler() http.Handler {
 		h := &tokenhttp.Handler{Service: a.accounts, Clock: a.now, Address: a.resolver.Resolve}
 		tokens = room(web.Room{Name: tokenRoom, Serve: h.Serve, Error: a.countRefusals(tokenRoom, tokenhttp.WriteError), Route: a.label(tokenhttp.Label)})
 	}
+	if a.records != nil {
+		h := &exthttp.Handler{
+			Service: a.records, Tokens: a.tokens, Clock: a.now, Address: a.resolver.Resolve, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout,
+		}
+		records = room(web.Room{Name: extRoom, Serve: h.Serve, Error: a.countRefusals(extRoom, exthttp.WriteError), Route: a.label(exthttp.Label)})
+	}
 	// Monitors get an answer also when everything else has to wait.
-	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(opts)
+	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(a.handlerOptions())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := a.resolver.Path(r)
 		switch {
@@ -50,9 +78,23 @@ func (a *App) mainHandler() http.Handler {
 			storage.ServeHTTP(w, r)
 		case tokens != nil && tokenhttp.Owns(path):
 			tokens.ServeHTTP(w, r)
+		case records != nil && exthttp.Owns(path):
+			records.ServeHTTP(w, r)
 		default:
 			root.ServeHTTP(w, r)
 		}
+	})
+}
+
+// internalHandler serves those who speak for installs of extensions.
+func (a *App) internalHandler(room wrap, rates *exthttp.Rates) http.Handler {
+	if a.records == nil {
+		return http.NotFoundHandler()
+	}
+	h := &exthttp.Runner{Service: a.records, Tokens: a.tokens, Clock: a.now, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout}
+	return room(web.Room{
+		Name: extRoom, Serve: h.Serve, Error: a.countRefusals(extRoom, exthttp.WriteError),
+		Route: func(r *http.Request) string { return exthttp.LabelRunner(r.URL.EscapedPath()) },
 	})
 }
 
@@ -106,6 +148,12 @@ func (a *App) closed() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
 	})
+	if a.records != nil {
+		h := &exthttp.Admin{Service: a.records, Clock: a.now}
+		mux.Handle("/ext/installs/", web.Room{
+			Name: extRoom, Serve: h.Serve, Error: exthttp.WriteError, Route: func(*http.Request) string { return "installs" },
+		}.Handler(a.handlerOptions()))
+	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,29 +30,18 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	}
 	a.traces = traces
 	defer a.flushTraces(ctx)
-	main, err := a.listen("server.listen", a.cfg.Server.Listen)
+	mainServer, internalServer, err := a.clientServers()
 	if err != nil {
 		return err
 	}
-	var admin net.Listener
-	if a.cfg.Server.AdminListen != "" {
-		if admin, err = a.listen("server.admin_listen", a.cfg.Server.AdminListen); err != nil {
-			return errors.Join(err, main.Close())
-		}
-	}
-	srv := web.NewServer(a.mainHandler(), a.cfg.Server.limits(), a.log)
-	if a.cfg.Server.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(a.cfg.Server.TLSCert, a.cfg.Server.TLSKey)
-		if err != nil {
-			return fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
-		}
-		a.observeCertificate(cert.Leaf.NotAfter)
-		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+	l, err := a.listen()
+	if err != nil {
+		return err
 	}
 	if host := a.cfg.Syncstorage.EmulatorHost; host != "" && a.cfg.Syncstorage.Enabled && a.cfg.OnSpanner() {
 		a.log.Warn("on the emulator of Spanner: nothing is kept, and writes are done one after the other", "room", syncRoom, "emulator", host)
 	}
-	a.announce(out, main, admin)
+	a.announce(out, l)
 	a.notify("READY=1") // from here on connections wait for their turn, and none is refused
 
 	var draining atomic.Bool
@@ -60,9 +50,9 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var rest errgroup.Group
-	if admin != nil {
+	if l.admin != nil {
 		rest.Go(func() error {
-			return web.Serve(background, web.NewServer(a.adminHandler(&draining), web.DefaultLimits(), a.log), admin, web.Drain{Grace: time.Second})
+			return web.Serve(background, web.NewServer(a.adminHandler(&draining), web.DefaultLimits(), a.log), l.admin, web.Drain{Grace: time.Second})
 		})
 	}
 	rest.Go(func() error { a.settleSoon(background); return nil })
@@ -70,21 +60,71 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		a.sweep(background)
 		return nil
 	})
-	err = web.Serve(ctx, srv, main, web.Drain{
-		NotReady: func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") },
-		Delay:    a.cfg.Server.DrainDelay,
-		Grace:    a.cfg.Server.ShutdownGrace,
+	drain := web.Drain{Delay: a.cfg.Server.DrainDelay, Grace: a.cfg.Server.ShutdownGrace}
+	clients, ctx := errgroup.WithContext(ctx) // without one of them the other ends, too
+	if l.internal != nil {
+		clients.Go(func() error { return web.Serve(ctx, internalServer, l.internal, drain) })
+	}
+	clients.Go(func() error {
+		drain := drain
+		drain.NotReady = func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") }
+		return web.Serve(ctx, mainServer, l.main, drain)
 	})
+	err = clients.Wait()
 	stop()
 	return errors.Join(err, rest.Wait())
 }
 
-func (a *App) listen(key, addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+// clientServers are those of the main and the internal listener.
+func (a *App) clientServers() (main, internal *http.Server, err error) {
+	mainHandler, internalHandler, err := a.clientHandlers()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
+		return nil, nil, err
+	}
+	main = web.NewServer(mainHandler, a.cfg.Server.limits(), a.log)
+	internal = web.NewServer(internalHandler, a.cfg.Server.limits(), a.log)
+	if a.cfg.Server.TLSCert != "" {
+		cert, err := tls.LoadX509KeyPair(a.cfg.Server.TLSCert, a.cfg.Server.TLSKey)
+		if err != nil {
+			return nil, nil, fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
+		}
+		a.observeCertificate(cert.Leaf.NotAfter)
+		for _, srv := range []*http.Server{main, internal} {
+			srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+		}
+	}
+	return main, internal, nil
+}
+
+// listeners are nil where there is none.
+type listeners struct{ main, admin, internal net.Listener }
+
+func (a *App) listen() (l listeners, err error) {
+	for _, open := range []struct {
+		key, addr string
+		into      *net.Listener
+	}{
+		{"server.listen", a.cfg.Server.Listen, &l.main},
+		{"server.admin_listen", a.cfg.Server.AdminListen, &l.admin},
+		{"server.internal_listen", a.cfg.Server.InternalListen, &l.internal},
+	} {
+		if open.addr == "" {
+			continue
+		}
+		if *open.into, err = net.Listen("tcp", open.addr); err != nil {
+			return listeners{}, errors.Join(fmt.Errorf("%s: %w", open.key, err), l.close())
+		}
 	}
 	return l, nil
+}
+
+func (l listeners) close() (err error) {
+	for _, one := range []net.Listener{l.main, l.admin, l.internal} {
+		if one != nil {
+			err = errors.Join(err, one.Close())
+		}
+	}
+	return err
 }
 
 // settleSoon settles, now or when the databases are back. Readiness says
@@ -110,18 +150,21 @@ func (a *App) settleSoon(ctx context.Context) {
 }
 
 // announce prints where the server is and what its user does next.
-func (a *App) announce(out io.Writer, main, admin net.Listener) {
-	base := a.address(main.Addr().String())
+func (a *App) announce(out io.Writer, l listeners) {
+	base := a.address(l.main.Addr().String())
 	var b strings.Builder
 	line := func(what, where string) { fmt.Fprintf(&b, "  %-12s %s\n", what, where) }
 	fmt.Fprintf(&b, "Holdfast %s\n\n", a.version)
 	if a.publicURL() == "" {
 		line("clients", base)
 	} else {
-		line("clients", base+" (listening on "+a.scheme()+"://"+main.Addr().String()+")")
+		line("clients", base+" (listening on "+a.scheme()+"://"+l.main.Addr().String()+")")
 	}
-	if admin != nil {
-		line("admin", "http://"+admin.Addr().String()+" (/readyz, /metrics)")
+	if l.admin != nil {
+		line("admin", "http://"+l.admin.Addr().String()+" (/readyz, /metrics)")
+	}
+	if l.internal != nil {
+		line("internal", a.scheme()+"://"+l.internal.Addr().String())
 	}
 	for _, d := range a.databases {
 		line(d.room, d.where)
@@ -134,6 +177,10 @@ func (a *App) announce(out io.Writer, main, admin net.Listener) {
 	if a.accounts != nil {
 		fmt.Fprintf(&b, "\nIn Firefox, before signing in to Sync, open about:config and set\n\n"+
 			"  identity.sync.tokenserver.uri = %s/1.0/sync/1.5\n\n", base)
+	}
+	if a.records != nil {
+		fmt.Fprintf(&b, "For extensions, make a token of an install, by two UUIDs of your own, and use it at\n%s/ext/v1/installs/INSTALL:\n\n"+
+			"  holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw\n\n", base)
 	}
 	_, _ = io.WriteString(out, b.String())
 }
