@@ -15,10 +15,12 @@ import (
 	"holdfast/internal/auth/hawk"
 )
 
-// credentials are what a tokenserver tells a client.
+// credentials are what a tokenserver tells a client, or an extension has: Token
+// instead of ID and Key.
 type credentials struct {
 	ID       string
 	Key      string
+	Token    string
 	Endpoint string
 }
 
@@ -96,7 +98,9 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if err := hawk.SignHTTP(req, c.ID, c.Key, time.Now(), ""); err != nil {
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	} else if err := hawk.SignHTTP(req, c.ID, c.Key, time.Now(), ""); err != nil {
 		return err
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {

@@ -80,8 +80,8 @@ func (e *engine) records() map[string]int {
 	return all
 }
 
-// env are the settings of a server on this engine. Both rooms are on it, but on
-// Spanner, where the tokenserver's is SQLite.
+// env are the settings of a server on this engine. All rooms are on it, but on
+// Spanner, where only that of sync is and the others are on SQLite.
 func (e *engine) env() []string {
 	if e.spanner != nil {
 		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://" + e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST=" + e.spanner.Host()}
@@ -90,7 +90,7 @@ func (e *engine) env() []string {
 		return nil
 	}
 	url := e.postgres.URL()
-	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url}
+	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url}
 }
 
 // cpu is what the engine's own processes have worked so far, those that write

@@ -9,7 +9,10 @@ import (
 	"slices"
 )
 
-func loadHead(o *options, out io.Writer) { (&table{out: out}).head(o) }
+func loadHead(o *options, out io.Writer) {
+	fmt.Fprintf(out, "Windows of %v, medians of %d.\n\n", o.window, o.runs)
+	(&table{out: out}).head()
+}
 
 // place is where one window of each side is measured: it hands over a server, a
 // limit, and users of the server who have what the works read and write.

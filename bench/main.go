@@ -1,6 +1,7 @@
-// Command bench measures the sync room as its clients meet it, and in the same
-// run the bare limit beside it: the same rows in the same engine without HTTP,
-// signatures, JSON and the rules of the room. It prints tables in Markdown, and
+// Command bench measures the rooms of sync and of extension storage as their
+// clients meet them, and in the same run the bare limit beside them: the same
+// rows in the same engine without HTTP, signatures, JSON and the rules of the
+// room. It prints tables in Markdown, and
 // writes them into a document between markers that name its parts.
 //
 //	make bench
@@ -45,19 +46,24 @@ type options struct {
 
 // size is how much work a run is made of.
 type size struct {
-	batch        int           // records of a batch
-	batches      []int         // sizes of batches whose memory is measured
-	starts       int           // of the server
-	idle         time.Duration // how long it is then left alone
-	uploads      int           // batches at once in the measurement of memory
-	downloads    int           // clients that read meanwhile
-	download     int           // records of 10 kB that each of them reads
-	users        int           // among whom PUTs are spread, at most, in a table of many rows
-	ofOne        int           // records of the user who has many
-	rowsCallers  int
-	manyRecords  int // records of everybody else in that table
-	rowsPayload  int // bytes
-	batchCallers int // batches are not measured at more connections
+	batch         int           // records of a batch
+	batches       []int         // sizes of batches whose memory is measured
+	starts        int           // of the server
+	idle          time.Duration // how long it is then left alone
+	uploads       int           // batches at once in the measurement of memory
+	downloads     int           // clients that read meanwhile
+	download      int           // records of 10 kB that each of them reads
+	users         int           // among whom PUTs are spread, at most, in a table of many rows
+	ofOne         int           // records of the user who has many
+	rowsCallers   int
+	manyRecords   int   // records of everybody else in that table
+	rowsPayload   int   // bytes
+	batchCallers  int   // batches are not measured at more connections
+	extCallers    int   // nor is extension storage at more than these
+	extInstalls   int   // among whom puts are spread in a table of many rows
+	extMany       int   // keys that installs have there
+	extNamespaces []int // numbers of keys of a namespace
+	extSpread     int   // installs of the last line of that table
 }
 
 // records of a batch, which on Spanner must fit into one commit.
@@ -72,6 +78,7 @@ var full = size{
 	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10, idle: time.Second,
 	uploads: 64, downloads: 16, download: 10_000,
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
+	extCallers: 16, extMany: 100, extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000},
 }
 
 func main() {
@@ -93,12 +100,12 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
 	f.StringVar(&o.out, "out", "", "document whose parts are written anew; empty: none")
-	f.StringVar(&names, "parts", "load,memory,start", "what is measured, of load, memory, start, rows")
+	f.StringVar(&names, "parts", "load,memory,start,ext,extkeys", "what is measured, of "+strings.Join(partNames(), ", "))
 	f.DurationVar(&o.window, "window", 5*time.Second, "how long one measurement takes")
 	f.IntVar(&o.runs, "runs", 5, "measurements of each side, of which the median counts")
-	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the part load")
+	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
-	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the part rows, growing")
+	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, growing")
 	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the server at each goal that is missed and each number of rows; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -165,6 +172,9 @@ var parts = []struct {
 	{"memory", false, memoryHead, measureMemory},
 	{"start", true, startHead, measureStart},
 	{"rows", false, rowsHead, measureRows},
+	{"ext", false, extHead, measureExt},
+	{"extkeys", false, extKeysHead, measureExtKeys},
+	{"extrows", false, extRowsHead, measureExtRows},
 }
 
 func partNames() (names []string) {

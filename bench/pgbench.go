@@ -23,30 +23,36 @@ SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload:
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench lets callers put for so long, rounded up to seconds.
-func pgbench(ctx context.Context, url string, callers int, d time.Duration) (float64, error) {
+// pgbench lets callers run a script, which uses the variables, as often or as
+// long as the flags say, and returns how often in a second.
+func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
 	program, err := findPgbench()
 	if err != nil {
 		return 0, err
 	}
-	script, err := os.CreateTemp("", "holdfast-bench-")
+	file, err := os.CreateTemp("", "holdfast-bench-")
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.Remove(script.Name()) }() // a few bytes in the temporary folder
-	_, err = script.WriteString(putScript)
-	if err := errors.Join(err, script.Close()); err != nil {
+	defer func() { _ = os.Remove(file.Name()) }() // a few bytes in the temporary folder
+	_, err = file.WriteString(script)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return 0, err
 	}
-	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", script.Name(),
-		"-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2)), "-T", strconv.Itoa(wholeSeconds(d)),
-		"-D", "payload="+payload(500), "-D", "now="+now().Format("2006-01-02 15:04:05.000"), url).CombinedOutput()
+	args := append([]string{"-n", "-M", "prepared", "-f", file.Name(), "-c", strconv.Itoa(callers), "-j", strconv.Itoa(min(callers, 2))}, flags...)
+	for name, value := range variables {
+		args = append(args, "-D", name+"="+value)
+	}
+	out, err := exec.CommandContext(ctx, program, append(args, url)...).CombinedOutput()
 	found := tps.FindSubmatch(out)
 	if err != nil || found == nil {
 		return 0, fmt.Errorf("pgbench: %w\n%s", err, out)
 	}
 	return strconv.ParseFloat(string(found[1]), 64)
 }
+
+// during makes pgbench run for so long, rounded up to seconds.
+func during(d time.Duration) []string { return []string{"-T", strconv.Itoa(wholeSeconds(d))} }
 
 // findPgbench finds the program, which Debian keeps out of PATH.
 func findPgbench() (string, error) {

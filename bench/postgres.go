@@ -103,7 +103,8 @@ func now() time.Time { return time.Now().UTC() }
 func (l *pgLimit) window(ctx context.Context, work string, callers int, d time.Duration) (float64, error) {
 	switch work {
 	case workPut:
-		return pgbench(ctx, l.engine.postgres.URL(), callers, d)
+		variables := map[string]string{"payload": payload(500), "now": now().Format("2006-01-02 15:04:05.000")}
+		return pgbench(ctx, l.engine.postgres.URL(), putScript, variables, callers, during(d)...)
 	case workPost:
 		return rate(ctx, callers, lasting(d), l.post)
 	case workList:

@@ -15,11 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/tokenlib"
 )
 
 // server is `holdfast serve` with a folder of its own and settings as shipped,
-// but for addresses, secrets, the database and what a measurement names.
+// but for addresses, secrets, the database, no limit on the rate at which
+// extensions write, and what a measurement names.
 type server struct {
 	engine  *engine
 	binary  string
@@ -29,6 +31,7 @@ type server struct {
 	token   string // of the admin listener
 	env     []string
 	keyring *tokenlib.Keyring
+	bearers *bearer.Keyring // of extensions
 	cmd     *exec.Cmd
 	ended   chan struct{}
 	next    int64 // uid of the next new user
@@ -61,13 +64,18 @@ func (s *server) configure(settings []string) (err error) {
 	if s.keyring, err = tokenlib.NewKeyring(secret); err != nil {
 		return err
 	}
+	tokens := rand.Text() + rand.Text()
+	if s.bearers, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: "own", Alg: bearer.HS256, Text: tokens}}}); err != nil {
+		return err
+	}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") && !strings.HasPrefix(kv, "SYNC_") {
 			s.env = append(s.env, kv)
 		}
 	}
 	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin,
-		"HOLDFAST_SERVER__MASTER_SECRET="+secret, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token)
+		"HOLDFAST_SERVER__MASTER_SECRET="+secret, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token,
+		"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+tokens, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 	s.env = append(s.env, s.engine.env()...)
 	s.env = append(s.env, settings...)
 	return nil
@@ -214,12 +222,21 @@ type phase struct {
 }
 
 // measured drives callers and tells what the server had to do for them.
-func (s *server) measured(ctx context.Context, callers int, more more, step step) (p phase, err error) {
+func (s *server) measured(ctx context.Context, callers int, more more, step step) (phase, error) {
+	return s.measuredUntil(ctx, callers, more, step, func(context.Context) error { return nil })
+}
+
+// measuredUntil is measured for steps that leave the server something to do,
+// which has been done when done returns.
+func (s *server) measuredUntil(ctx context.Context, callers int, more more, step step, done func(context.Context) error) (p phase, err error) {
 	before, err := s.spent()
 	if err != nil {
 		return p, err
 	}
 	if p.took, p.all, err = drive(ctx, callers, more, step); err != nil {
+		return p, err
+	}
+	if err := done(ctx); err != nil {
 		return p, err
 	}
 	after, err := s.spent()

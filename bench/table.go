@@ -50,8 +50,7 @@ func (r *row) goalText() string {
 // table writes rows as they come, because a run takes long.
 type table struct{ out io.Writer }
 
-func (t *table) head(o *options) {
-	fmt.Fprintf(t.out, "Windows of %v, medians of %d.\n\n", o.window, o.runs)
+func (t *table) head() {
 	fmt.Fprintln(t.out, "| work | engine | connections | server ops/s | limit ops/s | ratio | goal | p50 | p99 | server CPU µs/op | engine CPU µs/op | peak memory |")
 	fmt.Fprintln(t.out, "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|")
 }
