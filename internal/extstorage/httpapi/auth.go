@@ -14,8 +14,16 @@ import (
 
 // unauthenticated is a request of which it is not known who sent it: 401.
 func unauthenticated(cause error) error {
-	return &refusal{http.StatusUnauthorized, "UNAUTHENTICATED", "", cause.Error(), fault.Denied}
+	return &stranger{refusal{http.StatusUnauthorized, codeStranger, "", cause.Error(), fault.Denied}, cause}
 }
+
+// stranger is a refusal whose cause can be told, to be counted.
+type stranger struct {
+	refusal
+	cause error
+}
+
+func (s *stranger) Unwrap() []error { return []error{&s.refusal, s.cause} }
 
 // claims verifies the one token that a request has in its Authorization header.
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {

@@ -41,7 +41,19 @@ const (
 	codeInvalid  = "VALIDATION_FAILED"
 	codeMismatch = "REVISION_MISMATCH"
 	codeLimit    = "LIMIT_EXCEEDED"
+	codeStranger = "UNAUTHENTICATED"
+	codeItem     = "BULK_PARTIAL_FAILURE"
 )
+
+// CodeOf is the code of the answer to an error; of an item's failure, that of
+// the item.
+func CodeOf(err error) string {
+	p := judge(err)
+	if p.cause != "" {
+		return p.cause
+	}
+	return p.code
+}
 
 // invalid refuses what is at a place of the request.
 func invalid(pointer, reason string) error {
@@ -95,7 +107,7 @@ func judge(err error) problem {
 	}
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
 		p := judge(item.Err)
-		p.index, p.cause, p.code = item.Index, p.code, "BULK_PARTIAL_FAILURE"
+		p.index, p.cause, p.code = item.Index, p.code, codeItem
 		return p
 	}
 	p := problem{message: messageOf(err)}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
+	"strings"
 
 	ext "holdfast/internal/extstorage"
 )
@@ -145,8 +146,8 @@ func (x *exchange) do(t *ext.Task) error {
 	x.replayed(r.Replayed)
 	if r.Created {
 		status = http.StatusCreated
-		if x.target != "" && t.Kind == ext.PutTask {
-			h.Set("Location", x.target)
+		if x.route.resource == record || x.route.resource == increment {
+			h.Set("Location", x.recordPath())
 		}
 	}
 	b := appendMeta(append(make([]byte, 0, 512), '{'), &r)
@@ -154,6 +155,15 @@ func (x *exchange) do(t *ext.Task) error {
 		b = appendSum(b, r.Sum)
 	}
 	return x.answer(status, append(b, '}'))
+}
+
+// recordPath is the path of the record that the request is about, as its client
+// sees it.
+func (x *exchange) recordPath() string {
+	if x.route.resource == increment {
+		return strings.TrimSuffix(x.target, "/increment")
+	}
+	return x.target
 }
 
 // replayed says that a request was done before, and nothing now.

@@ -166,6 +166,9 @@ func (x *exchange) envelope() error {
 	if !ok {
 		f.fail("operation", "must be an operation: put, get, list, delete, bulkPut, patch, increment, batch, changes or usage")
 	}
+	if ok {
+		x.in.Pattern = word // who counts requests reads it there
+	}
 	if f.err != nil {
 		op.cost = write // what cannot be read is none of the cheaper
 	}

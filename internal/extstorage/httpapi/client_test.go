@@ -1,0 +1,339 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// client is who has a token for an install of its own.
+type client struct {
+	t testing.TB
+	*server
+	tenant, install string
+	token           string
+}
+
+// everything is what the tokens of tests grant unless they say something else.
+const everything = `{"a":"rw","b":"rw","c":"r","d":"w"}`
+
+// newClient is a client of a server of its own.
+func newClient(t testing.TB) *client { return start(t, setup{}).install(t) }
+
+// install makes a client of a tenant that the server has never seen.
+func (s *server) install(t testing.TB) *client {
+	n := s.made.Add(1)
+	return s.installOf(t, fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
+}
+
+// installOf makes a client with an install of its own of a tenant.
+func (s *server) installOf(t testing.TB, tenant string) *client {
+	c := &client{t: t, server: s, tenant: tenant, install: fmt.Sprintf("11111111-1111-4111-8111-%012d", s.made.Add(1))}
+	c.token = s.sign(t, c.claims(everything))
+	return c
+}
+
+// claims are those of a token for the client's install.
+func (c *client) claims(ns string) map[string]any {
+	return map[string]any{"tenant_id": c.tenant, "install_id": c.install, "ns": json.RawMessage(ns), "sub": "5b0c11c1-ab6c-4c5e-9b0c-0d7a3b1d2e3f"}
+}
+
+func (s *server) sign(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	token, err := s.tokens.Sign(claims, s.clock.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// with is the client with another token.
+func (c *client) with(token string) *client {
+	other := *c
+	other.token = token
+	return &other
+}
+
+// granted is the client with a token that grants something else.
+func (c *client) granted(ns string) *client { return c.with(c.sign(c.t, c.claims(ns))) }
+
+// path is a target in the client's install, raw as it will be sent; one that
+// begins with /ext is whole.
+func (c *client) path(inner string) string {
+	if strings.HasPrefix(inner, "/ext") {
+		return inner
+	}
+	return "/ext/v1/installs/" + c.install + inner
+}
+
+// request is a request with the client's token. A body is sent as JSON unless
+// the headers, which have the form "Name: value", say something else; one
+// without a value is left out.
+func (c *client) request(method, target string, body io.Reader, headers ...string) *http.Request {
+	c.t.Helper()
+	return c.requestTo(c.URL, method, c.path(target), body, headers...)
+}
+
+func (c *client) requestTo(base, method, target string, body io.Reader, headers ...string) *http.Request {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, base, body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	// Opaque goes over the wire as it is, where a path would be escaped anew.
+	r.URL = &url.URL{Scheme: "http", Host: r.Host, Opaque: target}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if method == http.MethodPatch && !strings.Contains(target, "/schemas/") {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	for i, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		if value == "" {
+			r.Header.Del(name)
+			continue
+		}
+		if !slices.ContainsFunc(headers[:i], func(earlier string) bool { return strings.HasPrefix(earlier, name+":") }) {
+			r.Header.Del(name)
+		}
+		r.Header.Add(name, strings.TrimSpace(value))
+	}
+	return r
+}
+
+func (c *client) do(method, inner, body string, headers ...string) *answer {
+	c.t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	return c.send(c.request(method, inner, r, headers...))
+}
+
+func (c *client) get(inner string, headers ...string) *answer {
+	c.t.Helper()
+	return c.do(http.MethodGet, inner, "", headers...)
+}
+
+func (c *client) put(key, body string, headers ...string) *answer {
+	c.t.Helper()
+	return c.do(http.MethodPut, records+"/"+key, body, headers...)
+}
+
+func (c *client) post(inner, body string, headers ...string) *answer {
+	c.t.Helper()
+	return c.do(http.MethodPost, inner, body, headers...)
+}
+
+func (c *client) patch(inner, body string, headers ...string) *answer {
+	c.t.Helper()
+	return c.do(http.MethodPatch, inner, body, headers...)
+}
+
+func (c *client) delete(key string, headers ...string) *answer {
+	c.t.Helper()
+	return c.do(http.MethodDelete, records+"/"+key, "", headers...)
+}
+
+// records is the namespace in which most tests write.
+const records = "/namespaces/a/records"
+
+// send sends a request and holds the answer against what is true of all.
+func (c *client) send(r *http.Request) *answer {
+	c.t.Helper()
+	return c.sendBy(c.server.client, r)
+}
+
+func (c *client) sendBy(by *http.Client, r *http.Request) *answer {
+	c.t.Helper()
+	res, err := by.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatalf("%s %s: read the body: %v", r.Method, r.URL.Opaque, err)
+	}
+	a := &answer{t: c.t, what: r.Method + " " + r.URL.Opaque, method: r.Method, status: res.StatusCode, header: res.Header, body: string(body)}
+	a.lawful()
+	return a
+}
+
+// answer is what came back.
+type answer struct {
+	t            testing.TB
+	what, method string
+	status       int
+	header       http.Header
+	body         string
+}
+
+// problem is an error as clients get it.
+type problem struct {
+	Code            string
+	Message         string
+	CurrentRevision *int64
+	Pointer         *string
+	Index           *int
+	Cause           string
+	RequestID       string
+}
+
+// lawful checks what the protocol says of every answer.
+func (a *answer) lawful() {
+	a.t.Helper()
+	fail := func(format string, args ...any) {
+		a.t.Helper()
+		a.t.Fatalf("%s: %d %q: %s\n%v", a.what, a.status, clip(a.body), fmt.Sprintf(format, args...), a.header)
+	}
+	if a.header.Get("X-Request-Id") == "" || a.header.Get("Cache-Control") != "private, no-cache" {
+		fail("lacks X-Request-Id or Cache-Control")
+	}
+	if a.status < 400 {
+		return
+	}
+	if wait := a.header.Get("Retry-After"); (wait == "") == (a.status == http.StatusServiceUnavailable) {
+		fail("Retry-After is %q", wait)
+	}
+	if a.method == http.MethodHead {
+		return
+	}
+	switch p := a.problem(); {
+	case p.Code == "" || p.Message == "" || p.RequestID != a.header.Get("X-Request-Id"):
+		fail("lacks code, message or the request's id")
+	case (p.CurrentRevision != nil) != (p.Code == "REVISION_MISMATCH" || p.Cause == "REVISION_MISMATCH"):
+		fail("currentRevision is there or not")
+	case (p.Index != nil) != (p.Code == "BULK_PARTIAL_FAILURE"):
+		fail("index is there or not")
+	case a.header.Get("ETag") != "" || a.header.Get("Location") != "":
+		fail("an error has what an answer has")
+	}
+}
+
+func (a *answer) problem() problem {
+	a.t.Helper()
+	var body struct{ Error problem }
+	a.into(&body)
+	return body.Error
+}
+
+// is checks the status.
+func (a *answer) is(status int) *answer {
+	a.t.Helper()
+	if a.status != status {
+		a.t.Fatalf("%s: %d %q; want %d", a.what, a.status, clip(a.body), status)
+	}
+	return a
+}
+
+// fails checks an error: its status, its code, and then whatever is given of
+// "pointer /x", "index 3", "cause X" and "revision 2".
+func (a *answer) fails(status int, code string, more ...string) *answer {
+	a.t.Helper()
+	a.is(status)
+	p := a.problem()
+	has := map[string]string{"cause": p.Cause}
+	if p.Pointer != nil {
+		has["pointer"] = *p.Pointer
+	}
+	if p.Index != nil {
+		has["index"] = fmt.Sprint(*p.Index)
+	}
+	if p.CurrentRevision != nil {
+		has["revision"] = fmt.Sprint(*p.CurrentRevision)
+	}
+	ok := p.Code == code
+	for _, want := range more {
+		name, value, _ := strings.Cut(want, " ")
+		ok = ok && has[name] == value
+	}
+	if !ok {
+		a.t.Fatalf("%s: %q; want %s %q", a.what, clip(a.body), code, more)
+	}
+	return a
+}
+
+// has checks a header; "" means that it must not be there.
+func (a *answer) has(name, value string) *answer {
+	a.t.Helper()
+	if got := a.header.Get(name); got != value {
+		a.t.Fatalf("%s: %s is %q; want %q", a.what, name, got, value)
+	}
+	return a
+}
+
+// into decodes the body; numbers keep their spelling in an any.
+func (a *answer) into(v any) {
+	a.t.Helper()
+	d := json.NewDecoder(strings.NewReader(a.body))
+	d.UseNumber()
+	if err := d.Decode(v); err != nil {
+		a.t.Fatalf("%s: %q: %v", a.what, clip(a.body), err)
+	}
+}
+
+// members decodes the body, an object.
+func (a *answer) members() map[string]any {
+	a.t.Helper()
+	var m map[string]any
+	a.into(&m)
+	return m
+}
+
+// member is a member of the body, in JSON.
+func (a *answer) member(name string) string {
+	a.t.Helper()
+	var m map[string]json.RawMessage
+	a.into(&m)
+	return string(m[name])
+}
+
+// says checks members of the body, each in JSON.
+func (a *answer) says(want string) *answer {
+	a.t.Helper()
+	var members map[string]any
+	d := json.NewDecoder(strings.NewReader(want))
+	d.UseNumber()
+	if err := d.Decode(&members); err != nil {
+		a.t.Fatalf("%s: %v", want, err)
+	}
+	have := a.members()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if value, ok := have[name]; !ok || !reflect.DeepEqual(value, members[name]) {
+			a.t.Fatalf("%s: %s is %v in %q; want %v", a.what, name, value, clip(a.body), members[name])
+		}
+	}
+	return a
+}
+
+// keys are those of a listing.
+func (a *answer) keys() (keys []string, next string) {
+	a.t.Helper()
+	var page struct {
+		Items      []struct{ Key string }
+		NextCursor *string
+	}
+	a.is(http.StatusOK).into(&page)
+	for _, item := range page.Items {
+		keys = append(keys, item.Key)
+	}
+	if page.NextCursor != nil {
+		next = *page.NextCursor
+	}
+	return keys, next
+}
+
+func clip(s string) string { return s[:min(len(s), 600)] }

@@ -1,0 +1,260 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/extstorage/sqlite"
+	"holdfast/internal/openapitest"
+	"holdfast/internal/testdb"
+	"holdfast/internal/web"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// dawn is when tests begin.
+var dawn = time.UnixMilli(1_790_000_000_123)
+
+// setup is what a test wants otherwise than by default.
+type setup struct {
+	config  func(*ext.Config)
+	store   func(*faulty)
+	rates   *ext.Rates
+	timeout time.Duration
+	gate    *web.Gate
+	pace    web.Rate
+	after   func(time.Duration) <-chan time.Time
+	log     *slog.Logger
+	fails   bool // failures of the server are expected
+	alone   bool // what is exchanged is not HTTP as the description has it
+}
+
+// server is the room's three listeners, on a database of its own and a clock
+// that stands until a test moves it.
+type server struct {
+	*httptest.Server // the public one
+
+	internal, admin *httptest.Server
+	service         *ext.Service
+	store           *faulty
+	clock           *clock.Manual
+	tokens          *bearer.Keyring
+	client          *http.Client // of the public one
+	made            atomic.Int64
+}
+
+// faulty is the real store, which fails or waits where a test says.
+type faulty struct {
+	*sqlite.Store
+	apply  func(context.Context) error
+	get    func(context.Context) error
+	export func(after ext.Position) error
+}
+
+func (f *faulty) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applied, error) {
+	if f.apply != nil {
+		if err := f.apply(ctx); err != nil {
+			return ext.Applied{}, err
+		}
+	}
+	return f.Store.Apply(ctx, o, w)
+}
+
+func (f *faulty) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
+	if f.get != nil {
+		if err := f.get(ctx); err != nil {
+			return ext.Record{}, err
+		}
+	}
+	return f.Store.Get(ctx, o, ns, key, now)
+}
+
+func (f *faulty) Export(ctx context.Context, o ext.Owner, after ext.Position, limit int, now ext.Moment) ([]ext.Record, error) {
+	if f.export != nil {
+		if err := f.export(after); err != nil {
+			return nil, err
+		}
+	}
+	return f.Store.Export(ctx, o, after, limit, now)
+}
+
+var signingKey = bearer.Key{ID: "own", Alg: bearer.HS256, Text: strings.Repeat("k", 32)}
+
+func start(t testing.TB, with setup) *server {
+	t.Helper()
+	config := ext.DefaultConfig()
+	if with.config != nil {
+		with.config(&config)
+	}
+	s := &server{clock: clock.NewManual(dawn), store: &faulty{Store: openStore(t)}}
+	if with.store != nil {
+		with.store(s.store)
+	}
+	var err error
+	if s.tokens, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{signingKey}, Leeway: 30 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	judge := judges{jsonschema.NewCache(1 << 20)}
+	s.service, err = ext.NewService(ext.Options{
+		Store: s.store, Registry: s.store, Installs: s.store, Validators: judge, Documents: judge,
+		Config: config, CursorKey: []byte(strings.Repeat("c", 32)), Clock: s.clock.Now, After: with.after,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rates *httpapi.Rates
+	if with.rates != nil {
+		if rates, err = httpapi.NewRates(*with.rates, s.clock.Now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addresses, err := web.NewResolver("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Address: addresses.Resolve, Rates: rates, Timeout: with.timeout}
+	r := &httpapi.Runner{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
+	a := &httpapi.Admin{Service: s.service, Clock: s.clock.Now}
+	s.Server = listen(t, h.Serve, httpapi.Label, with)
+	s.internal, s.admin = listen(t, r.Serve, httpapi.LabelRunner, with), listen(t, a.Serve, httpapi.Label, with)
+	s.client = s.Client()
+	if !with.alone {
+		s.client = &http.Client{Transport: &openapitest.Transport{
+			Document: description(t), Next: s.Client().Transport, Report: func(err error) { t.Error(err) },
+		}}
+	}
+	return s
+}
+
+// description is the document of the API, read once for all tests.
+var description = func() func(testing.TB) *openapitest.Document {
+	var once sync.Once
+	var d *openapitest.Document
+	var err error
+	return func(t testing.TB) *openapitest.Document {
+		t.Helper()
+		once.Do(func() {
+			var text []byte
+			if text, err = os.ReadFile("openapi.json"); err == nil {
+				d, err = openapitest.Load(text)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+}()
+
+// listen serves as the binary does, and fails the test when the server finds a
+// failure of its own that was not expected.
+func listen(t testing.TB, serve web.Handler, label func(string) string, with setup) *httptest.Server {
+	t.Helper()
+	log := with.log
+	switch {
+	case log != nil:
+	case with.fails:
+		log = slog.New(slog.DiscardHandler)
+	default:
+		log = slog.New(failures{t: t})
+	}
+	room := web.Room{
+		Name: "extstorage", Serve: serve, Error: httpapi.WriteError, Gate: with.gate,
+		Route: func(r *http.Request) string { return label(r.URL.EscapedPath()) },
+	}
+	s := httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func openStore(t testing.TB) *sqlite.Store {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	set, err := sqlite.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	return sqlite.New(db)
+}
+
+// judges are jsonschema as the service wants it. A trial is not a process here.
+type judges struct{ cache *jsonschema.Cache }
+
+func placed(err error) error {
+	if e, ok := errors.AsType[*jsonschema.Error](err); ok {
+		return &ext.ValidationError{Pointer: e.Pointer, Reason: e.Reason}
+	}
+	return err
+}
+
+func (j judges) Validate(document []byte, v ext.Value) error {
+	s, err := j.cache.Schema(document)
+	if err != nil {
+		return placed(err)
+	}
+	return placed(s.Validate([]byte(v)))
+}
+
+func (judges) Check(document []byte) error { return placed(jsonschema.Check(document)) }
+
+func (judges) Trial(_ context.Context, document []byte, _ [][]byte) error {
+	_, err := jsonschema.Compile(document)
+	return placed(err)
+}
+
+func (judges) Compatible(before, after []byte) (c ext.Compatibility, err error) {
+	report, err := jsonschema.Compatible(before, after)
+	c.Effect = report.Effect().String()
+	for _, change := range report {
+		c.Changes = append(c.Changes, ext.SchemaChange{Pointer: change.Pointer, Change: change.Change, Effect: change.Effect.String()})
+	}
+	return c, placed(err)
+}
+
+// failures is a log that turns warnings, which the server writes with a 5xx,
+// and panics into failures of a test.
+type failures struct{ t testing.TB }
+
+func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (f failures) WithAttrs([]slog.Attr) slog.Handler           { return f }
+func (f failures) WithGroup(string) slog.Handler                { return f }
+
+func (f failures) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += fmt.Sprintf(" %v", a)
+		return true
+	})
+	f.t.Errorf("the server failed: %s", line)
+	return nil
+}
