@@ -138,6 +138,17 @@ func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
+// Histogram registers a histogram of a room, of seconds from an answer out of
+// memory to a long wait.
+func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets}, labels)
+	m.Registry.MustRegister(h)
+	if len(labels) == 0 {
+		h.WithLabelValues()
+	}
+	return h
+}
+
 // Gauge registers a gauge that is asked for its values, each with those of its
 // labels, when Prometheus asks.
 func (m *Metrics) Gauge(name, help string, read Reading, labels ...string) {
