@@ -71,6 +71,8 @@ type App struct {
 	unsaved  bool                 // their secret was made for this process only
 	audit    outbox.Box           // of records
 
+	recordMetrics *recordMetrics
+
 	databases []*database
 	closers   []func() // of what holds connections besides the databases
 	checks    []readiness

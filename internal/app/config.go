@@ -156,6 +156,9 @@ func Load(file string, environ []string) (*Config, conf.Report, error) {
 	}
 	if c.Extstorage.Enabled {
 		add("extstorage", append(c.Extstorage.Check(), checkTokenKeys(&c.Extstorage)...))
+		if level := strings.ToLower(c.Log.Level); c.Extstorage.Audit == "log" && (level == "warn" || level == "error") {
+			add("extstorage", []error{errors.New("audit is log, which needs log.level info")})
+		}
 	}
 	if len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}

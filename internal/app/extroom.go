@@ -47,11 +47,14 @@ func (a *App) openExt(ctx context.Context, create bool) error {
 	if err != nil {
 		return err
 	}
+	a.recordMetrics = a.observeRecords()
 	a.checks = append(a.checks, readiness{extRoom, store.Ping})
 	a.jobs = append(a.jobs, sweep.Job{
 		Name: "expired records of extensions", Every: cfg.SweepEvery, Limit: cfg.SweepLimit,
 		Run: func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return store.Sweep(ctx, ext.At(now), limit)
+			n, err := store.Sweep(ctx, ext.At(now), limit)
+			a.recordMetrics.swept.Add(int64(n))
+			return n, err
 		},
 	})
 	return nil

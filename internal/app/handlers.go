@@ -67,7 +67,10 @@ func (a *App) mainHandler(room wrap, gate *web.Gate, rates *exthttp.Rates) http.
 		h := &exthttp.Handler{
 			Service: a.records, Tokens: a.tokens, Clock: a.now, Address: a.resolver.Resolve, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout,
 		}
-		records = room(web.Room{Name: extRoom, Serve: h.Serve, Error: a.countRefusals(extRoom, exthttp.WriteError), Route: a.label(exthttp.Label)})
+		records = room(web.Room{
+			Name: extRoom, Error: a.recordMetrics.writer(a.countRefusals(extRoom, exthttp.WriteError)), Route: a.label(exthttp.Label),
+			Serve: a.recordMetrics.count(h.Serve, func(r *http.Request) string { return operationOf(exthttp.Label(a.resolver.Path(r)), r.Method) }),
+		})
 	}
 	// Monitors get an answer also when everything else has to wait.
 	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(a.handlerOptions())
@@ -93,7 +96,7 @@ func (a *App) internalHandler(room wrap, rates *exthttp.Rates) http.Handler {
 	}
 	h := &exthttp.Runner{Service: a.records, Tokens: a.tokens, Clock: a.now, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout}
 	return room(web.Room{
-		Name: extRoom, Serve: h.Serve, Error: a.countRefusals(extRoom, exthttp.WriteError),
+		Name: extRoom, Serve: a.recordMetrics.count(h.Serve, envelopeOf), Error: a.recordMetrics.writer(a.countRefusals(extRoom, exthttp.WriteError)),
 		Route: func(r *http.Request) string { return exthttp.LabelRunner(r.URL.EscapedPath()) },
 	})
 }

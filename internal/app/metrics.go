@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/sweep"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/web"
@@ -146,6 +148,12 @@ var refusals = []struct {
 	{syncRoom, tokenlib.ErrExpired, "token-expired"},
 	{syncRoom, tokenlib.ErrSignature, "token-signature"},
 	{syncRoom, tokenlib.ErrMalformed, "token-malformed"},
+	{extRoom, bearer.ErrExpired, "bearer-expired"},
+	{extRoom, bearer.ErrSignature, "bearer-signature"},
+	{extRoom, bearer.ErrMalformed, "bearer-malformed"},
+	{extRoom, bearer.ErrNotYet, "bearer-clock"},
+	{extRoom, bearer.ErrForeign, "bearer-foreign"},
+	{extRoom, ext.ErrRevoked, "install-revoked"},
 	{tokenRoom, tokenserver.ErrAccountsAway, "accounts-server-away"},
 	{tokenRoom, tokenserver.ErrNoNode, "no-node"},
 }

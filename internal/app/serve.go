@@ -22,7 +22,7 @@ import (
 )
 
 // Serve runs the listeners and the sweeps until ctx ends, then shuts down in
-// order: not ready, drain, listeners, sweeps. Addresses are printed to out.
+// order: not ready, drain, listeners, sweeps, relay. Addresses are printed to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version)
 	if err != nil {
@@ -34,9 +34,13 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l, err := a.listen()
+	endRelay, err := a.startRelay(ctx)
 	if err != nil {
 		return err
+	}
+	l, err := a.listen()
+	if err != nil {
+		return errors.Join(err, endRelay())
 	}
 	if host := a.cfg.Syncstorage.EmulatorHost; host != "" && a.cfg.Syncstorage.Enabled && a.cfg.OnSpanner() {
 		a.log.Warn("on the emulator of Spanner: nothing is kept, and writes are done one after the other", "room", syncRoom, "emulator", host)
@@ -72,7 +76,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	})
 	err = clients.Wait()
 	stop()
-	return errors.Join(err, rest.Wait())
+	return errors.Join(err, rest.Wait(), endRelay()) // last, what the others have done
 }
 
 // clientServers are those of the main and the internal listener.

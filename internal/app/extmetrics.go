@@ -1,0 +1,170 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	ext "holdfast/internal/extstorage"
+	exthttp "holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// recordMetrics are what the room of extensions' records counts. The names are
+// those that the runtime of extensions has for them, without the labels that
+// would name an owner.
+type recordMetrics struct {
+	ops      *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+	invalid  *prometheus.CounterVec
+	inflight atomic.Int64
+	swept    atomic.Int64
+
+	mu     sync.Mutex
+	totals ext.Totals
+	asked  time.Time // when totals were read, or could not be
+	known  bool
+}
+
+// observeRecords registers the metrics of the room.
+func (a *App) observeRecords() *recordMetrics {
+	m := a.metrics
+	r := &recordMetrics{
+		ops:     m.Counter("storage_host_ops_total", "Operations on records of extensions, by how they ended.", "operation", "result"),
+		latency: m.Histogram("storage_host_latency_seconds", "Time of operations on records of extensions.", "operation"),
+		errors:  m.Counter("storage_host_errors_total", "Requests for records of extensions that were answered with an error.", "code"),
+		invalid: m.Counter("storage_validation_failures_total", "Requests that were refused for their form, or values for their schema."),
+	}
+	for _, operation := range operations {
+		r.ops.WithLabelValues(operation, "ok")
+	}
+	m.Gauge("storage_host_inflight_requests", "Requests for records of extensions under way.", func(tell tell) { tell(float64(r.inflight.Load())) })
+	m.Total("ttl_cleanup_deletes_total", "Rows that the sweep has removed: expired records, old changes and old answers.", func(tell tell) { tell(float64(r.swept.Load())) })
+	for _, g := range []struct {
+		name, help string
+		of         func(*ext.Totals) int64
+	}{
+		{"storage_quota_usage_bytes", "What all installs have together, as quotas count it.", func(t *ext.Totals) int64 { return t.Bytes }},
+		{"storage_namespace_key_count", "Keys in all namespaces.", func(t *ext.Totals) int64 { return t.Keys }},
+		{"storage_namespaces", "Namespaces that have a key.", func(t *ext.Totals) int64 { return t.Namespaces }},
+		{"storage_installs", "Installs that have or had a record.", func(t *ext.Totals) int64 { return t.Installs }},
+		{"storage_tenants_over_soft_limit", "Tenants whose installs have more than 2 GiB together.", func(t *ext.Totals) int64 { return t.TenantsOverSoft }},
+		{"ttl_expired_rows_pending", "Records that have expired and are still there, counted up to 10,000.", func(t *ext.Totals) int64 { return t.ExpiredPending }},
+	} {
+		m.Gauge(g.name, g.help, func(tell tell) {
+			if t, known := r.total(a); known {
+				tell(float64(g.of(&t)))
+			}
+		})
+	}
+	return r
+}
+
+// totalsAge is how old totals may be: they are read from all installs.
+const totalsAge = time.Minute
+
+// total is the room's totals, if the database could be asked.
+func (m *recordMetrics) total(a *App) (ext.Totals, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := a.now(); m.asked.IsZero() || now.Sub(m.asked) >= totalsAge || now.Before(m.asked) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		t, err := a.records.Totals(ctx)
+		m.totals, m.asked, m.known = t, now, err == nil
+	}
+	return m.totals, m.known
+}
+
+// count wraps the room's handler. named is what a request does, asked when it is
+// done.
+func (m *recordMetrics) count(serve web.Handler, named func(*http.Request) string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		m.inflight.Add(1)
+		defer m.inflight.Add(-1)
+		start := time.Now()
+		err := serve(w, r)
+		operation := named(r)
+		m.ops.WithLabelValues(operation, resultOf(r, err)).Inc()
+		m.latency.WithLabelValues(operation).Observe(time.Since(start).Seconds())
+		return err
+	}
+}
+
+// resultOf is how a request ended: well, refused for what it was, failed, or
+// left by its client.
+func resultOf(r *http.Request, err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case r.Context().Err() != nil:
+		return "left"
+	case fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable):
+		return "failed"
+	}
+	return "refused"
+}
+
+// writer is the room's error writer, which also counts.
+func (m *recordMetrics) writer(write web.ErrorWriter) web.ErrorWriter {
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		code := exthttp.CodeOf(err)
+		m.errors.WithLabelValues(code).Inc()
+		if code == "VALIDATION_FAILED" {
+			m.invalid.WithLabelValues().Inc()
+		}
+		write(w, r, err)
+	}
+}
+
+// operations are what clients and services do with records.
+var operations = []string{
+	"put", "get", "list", "delete", "bulkPut", "patch", "increment", "batch", "changes", "usage", "namespaces",
+	"schemas", "registerSchema", "setSchema", "checkSchema", "export", "import", "other",
+}
+
+// operationOf is what a request on the main listener does, by its route and
+// method.
+func operationOf(route, method string) string {
+	switch route + " " + method {
+	case "record PUT":
+		return "put"
+	case "record GET", "record HEAD":
+		return "get"
+	case "record DELETE":
+		return "delete"
+	case "record PATCH":
+		return "patch"
+	case "records GET":
+		return "list"
+	case "records POST":
+		return "bulkPut"
+	case "schemas GET", "schema GET":
+		return "schemas"
+	case "schemas POST":
+		return "registerSchema"
+	case "schema PATCH":
+		return "setSchema"
+	case "schemas/check POST":
+		return "checkSchema"
+	}
+	if slices.Contains([]string{"increment", "batch", "changes", "usage", "namespaces", "export", "import"}, route) {
+		return route
+	}
+	return "other" // what is public, and what is not there
+}
+
+// envelopeOf is what a request on the internal listener does.
+func envelopeOf(r *http.Request) string {
+	if r.Pattern != "" {
+		return r.Pattern
+	}
+	return "other"
+}
