@@ -43,7 +43,7 @@ func TestDatabaseStops(t *testing.T) {
 // or all that it allows the server's role.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
-	db := testdb.OwnPostgres(t, testdb.PostgresOptions{Settings: []string{"max_connections=20"}})
+	db := testdb.OwnPostgres(t, testdb.PostgresOptions{Settings: []string{"max_connections=40"}})
 	admin, err := pgx.Connect(t.Context(), db.URL())
 	must(t, err)
 	_, err = admin.Exec(t.Context(), `
@@ -107,7 +107,7 @@ func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
-	o := newOutage(t, db, db, "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_MAX_SIZE=2")
+	o := newOutage(t, db, db, "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_MAX_SIZE=2", "HOLDFAST_EXTSTORAGE__DATABASE_POOL_MAX_SIZE=2")
 	for len(o.writers) < 64 {
 		o.join(newUser(t, secret, int64(len(o.users)+1)), 11)
 	}
@@ -129,6 +129,8 @@ func TestLocks(t *testing.T) {
 		`SELECT 1 FROM user_collections WHERE collection_id = 0 FOR UPDATE`,
 		`LOCK TABLE user_collections IN ACCESS EXCLUSIVE MODE`,
 		`LOCK TABLE bsos IN ACCESS EXCLUSIVE MODE`,
+		`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
+		`LOCK TABLE ext_storage_records IN ACCESS EXCLUSIVE MODE`,
 	}
 	o.rounds(20, func(round int) fault {
 		choose := o.choice(round)

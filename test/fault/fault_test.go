@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 // A kill -9 takes away what the server had in memory and not yet in a file.
 func TestKillOnSQLite(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, testdb.SQLite(t))
+	h := newHarness(t, testdb.SQLite(t)).installed()
 	h.server = h.serve()
 	h.rounds(20, func(int) fault {
 		return fault{strike: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
@@ -61,7 +61,7 @@ func TestKillOnSQLite(t *testing.T) {
 func TestKillOnPostgres(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
-	h := newHarness(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+db.URL())
+	h := newHarness(t, t.TempDir(), roomsOn(db.URL())...).installed()
 	h.server = h.serve()
 	server := fault{strike: func() { h.server.Kill() }, recover: func() {
 		abandoned(t, db.URL())
@@ -88,6 +88,11 @@ func onBoth(t *testing.T, run func(t *testing.T, data string, vars ...string)) {
 	})
 }
 
+// roomsOn are the settings of a server whose rooms are all in one database.
+func roomsOn(url string) []string {
+	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url}
+}
+
 // fault is what happens to a server under load, which goes on until strike has
 // returned: a strike may also be the end of its fault. recover comes after all
 // that was under way.
@@ -100,22 +105,23 @@ type fault struct {
 
 // harness is a server, those who write to it, and what they know.
 type harness struct {
-	t       *testing.T
-	seed    uint64
-	data    string
-	vars    []string
-	client  *http.Client
-	server  *binary.Server
-	second  *binary.Server // on the same database, for every other writer; may be nil
-	users   []*user
-	writers []*writer
-	load    *load         // of the round
-	leaps   bool          // the clock does, and open batches may end by it
-	stages  bool          // a commit that is not done may leave its own records in the batch
-	enough  int           // at most 20 more acknowledgements than this are waited for in a round
-	bound   time.Duration // in which a request is answered, come what may
-	tally   tally
-	clock   atomic.Int64 // ticks when a request is sent and when it is acknowledged
+	t        *testing.T
+	seed     uint64
+	data     string
+	vars     []string
+	client   *http.Client
+	server   *binary.Server
+	second   *binary.Server // on the same database, for every other writer; may be nil
+	users    []*user
+	writers  []*writer
+	installs []*install    // none, or the room of extensions is written to, too
+	load     *load         // of the round
+	leaps    bool          // the clock does, and open batches may end by it
+	stages   bool          // a commit that is not done may leave its own records in the batch
+	enough   int           // at most 20 more acknowledgements than this are waited for in a round
+	bound    time.Duration // in which a request is answered, come what may
+	tally    tally
+	clock    atomic.Int64 // ticks when a request is sent and when it is acknowledged
 }
 
 const (
@@ -127,7 +133,7 @@ func newHarness(t *testing.T, data string, vars ...string) *harness {
 	t.Helper()
 	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed is easier to pass on without a sign
 	h.data = data
-	h.vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false")
+	h.vars = append(append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false"), extVars()...)
 	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
@@ -188,6 +194,7 @@ func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 		}
 	}
 	h.tally.rounds = n
+	h.audited()
 	h.t.Logf("%s", &h.tally)
 }
 
@@ -220,6 +227,14 @@ func (h *harness) round(r int, f fault) {
 		choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0x80|uint64(i)))
 		writing.Go(func() { u.read(h, load, choose) })
 	}
+	for i, w := range h.authors() {
+		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0x40|uint64(i)))
+		writing.Go(func() { w.run(h, load) })
+	}
+	for i, in := range h.installs {
+		choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xc0|uint64(i)))
+		writing.Go(func() { in.read(h, load, choose) })
+	}
 	h.await(enough)
 	pause(nil, wait)
 	close(load.struck)
@@ -233,6 +248,9 @@ func (h *harness) round(r int, f fault) {
 	h.tally.acknowledged += load.count()
 	for _, u := range h.users {
 		h.check(u)
+	}
+	for _, in := range h.installs {
+		h.checkInstall(in)
 	}
 }
 

@@ -122,32 +122,40 @@ func crowdTime(t *testing.T) time.Duration {
 
 // run lets the clients make their requests, wave by wave.
 func (c *crowd) run(waves int) {
+	inWaves(c.t, waves, wavePeriod, func(client, wave int) error {
+		// A user's first and last clients change at different waves.
+		return c.burst(client, c.users[(wave+client%wavesPerUser)/wavesPerUser*crowdUsers+client%crowdUsers])
+	})
+}
+
+// inWaves lets all clients begin at once, again and again. One that is still
+// busy with a wave leaves out the next.
+func inWaves(t *testing.T, waves int, period time.Duration, burst func(client, wave int) error) {
+	t.Helper()
 	turns := make([]chan int, crowdClients)
 	var clients sync.WaitGroup
 	for i := range turns {
 		turns[i] = make(chan int, 1)
 		clients.Go(func() {
 			for wave := range turns[i] {
-				// A user's first and last clients change at different waves.
-				u := c.users[(wave+i%wavesPerUser)/wavesPerUser*crowdUsers+i%crowdUsers]
-				if err := c.burst(i, u); err != nil {
-					c.t.Error(err)
+				if err := burst(i, wave); err != nil {
+					t.Error(err)
 					return
 				}
 			}
 		})
 	}
-	tick := time.NewTicker(wavePeriod)
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for wave := range waves {
 		for _, turn := range turns {
 			select {
 			case turn <- wave:
-			default: // it is still busy with the last
+			default:
 			}
 		}
 		<-tick.C
-		if c.t.Failed() {
+		if t.Failed() {
 			break
 		}
 	}

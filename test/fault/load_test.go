@@ -86,13 +86,18 @@ func (h *harness) of(w *writer) *binary.Server {
 	return h.server
 }
 
-// ask sends a request of a round. It is answered in time, and after the fault
+// ask sends a signed request of a round.
+func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body string) (a binary.Answer, answered bool) {
+	return h.judge(l, method, path, func() (binary.Answer, error) { return u.sendTo(h, s, method, path, body) })
+}
+
+// judge sends a request of a round. It is answered in time, and after the fault
 // at worst by a refusal that says when to come again; answered is false then.
 // Only a server that dies may leave it without an answer, and only a listing
 // may break off in its middle.
-func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body string) (a binary.Answer, answered bool) {
+func (h *harness) judge(l *load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
 	start := time.Now()
-	a, err := u.sendTo(h, s, method, path, body)
+	a, err := send()
 	took := time.Since(start)
 	for last := h.tally.slowest.Load(); int64(took) > last && !h.tally.slowest.CompareAndSwap(last, int64(took)); {
 		last = h.tally.slowest.Load()

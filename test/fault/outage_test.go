@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -31,10 +30,12 @@ const dbPatience = 2 * time.Second
 // through what breaks.
 func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 	t.Helper()
-	vars = append(vars, "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+at,
-		"HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT="+dbPatience.String(),
-		"HOLDFAST_SYNCSTORAGE__DATABASE_STATEMENT_TIMEOUT="+dbPatience.String())
-	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
+	vars = append(append(vars, "HOLDFAST_LOG__ACCESS=false"), roomsOn(at)...)
+	for _, room := range []string{"SYNCSTORAGE", "EXTSTORAGE"} {
+		vars = append(vars, "HOLDFAST_"+room+"__DATABASE_POOL_CONNECTION_TIMEOUT="+dbPatience.String(),
+			"HOLDFAST_"+room+"__DATABASE_STATEMENT_TIMEOUT="+dbPatience.String())
+	}
+	o := &outage{newHarness(t, t.TempDir(), vars...).installed(), url, nil}
 	// A wait for a connection, one for the statement, a second in which the
 	// database is told to stop it; and the machine may be busy.
 	o.bound = 2*dbPatience + time.Second + 5*time.Second
@@ -124,19 +125,32 @@ func (o *outage) useAll() {
 			}
 		})
 	}
+	for _, w := range o.authors() {
+		asking.Go(func() {
+			if a, err := w.of.send(o.t.Context(), o.client, o.serverOf(w).URL, call{method: http.MethodGet, path: "/usage"}); err != nil || a.Status != http.StatusOK {
+				o.t.Errorf("after the outage: %d %s %v", a.Status, a.Body, err)
+			}
+		})
+	}
 	asking.Wait()
 }
 
+// connections are those of a server's rooms to their databases.
+var connections = regexp.MustCompile(`(?m)^holdfast_db_connections\{.*\} (\d+)$`)
+
 // pooled is how many connections to the database a server has.
-func (o *outage) pooled(s *binary.Server) int {
+func (o *outage) pooled(s *binary.Server) (n int) {
 	o.t.Helper()
-	var pool struct {
-		Active int `json:"active_connections"`
-		Idle   int `json:"idle_connections"`
-	}
-	_, body := s.Get("/__lbheartbeat__")
-	must(o.t, json.Unmarshal([]byte(body), &pool))
-	return pool.Active + pool.Idle
+	s.AwaitAnswer("/metrics", func(_ int, body string) bool {
+		n = 0
+		for _, found := range connections.FindAllStringSubmatch(body, -1) {
+			some, err := strconv.Atoi(found[1])
+			must(o.t, err)
+			n += some
+		}
+		return true
+	})
+	return n
 }
 
 // end fails if the outages have left something behind in the server.

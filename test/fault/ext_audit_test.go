@@ -1,0 +1,100 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// auditLine is an event in the file of the audit.
+type auditLine struct {
+	Owner   string `json:"owner"`
+	Stream  string `json:"stream"`
+	Seq     int64  `json:"seq"`
+	Topic   string `json:"topic"`
+	Key     string `json:"key"`
+	Payload struct {
+		Operation string `json:"operation"`
+		Namespace string `json:"namespace"`
+		Key       string `json:"key"`
+		Revision  int64  `json:"revision"`
+		Caller    string `json:"caller"`
+	} `json:"payload"`
+}
+
+// audited wants that the audit has been told of every change of an install, in
+// their order. Who dies in the middle of
+// telling tells again, and a line that was torn then stands there whole.
+func (h *harness) audited() {
+	h.t.Helper()
+	if len(h.installs) == 0 || h.t.Failed() {
+		return
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(2 * bound) // who died may have held the right to tell, for half a minute
+	for why := error(nil); ; <-tick.C {
+		told := auditLines(h.t, filepath.Join(h.data, "extstorage-audit.jsonl"))
+		why = nil
+		for _, in := range h.installs {
+			if err := in.audit(told[in.id]); err != nil {
+				why = err
+			}
+		}
+		if why == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatal(why)
+		}
+	}
+}
+
+// auditLines are those of the audit's file, by install.
+func auditLines(t *testing.T, path string) map[string][]auditLine {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	all := map[string][]auditLine{}
+	for line := range bytes.Lines(text) {
+		var l auditLine
+		if json.Unmarshal(line, &l) == nil {
+			all[l.Stream] = append(all[l.Stream], l)
+		}
+	}
+	return all
+}
+
+// audit holds what the audit was told of an install against its feed.
+func (in *install) audit(lines []auditLine) error {
+	seen := int64(0) // what was told once may be told again
+	next := 0
+	for _, l := range lines {
+		if l.Seq <= seen {
+			continue
+		}
+		for next < len(in.feed) && in.feed[next].op == "expire" {
+			next++
+		}
+		if next == len(in.feed) {
+			return fmt.Errorf("%s: the audit was told of %+v, which has not happened", in.id, l)
+		}
+		want, got := in.feed[next], l.Payload
+		if l.Owner != extTenant || l.Seq != want.seq || l.Topic != "extstorage."+want.op || l.Key != want.namespace+"/"+want.key ||
+			got.Operation != want.op || got.Namespace != want.namespace || got.Key != want.key || got.Revision != want.revision || got.Caller != "token" {
+			return fmt.Errorf("%s: the audit was told of %+v, and it was %v", in.id, l, want)
+		}
+		seen = l.Seq
+		next++
+	}
+	for ; next < len(in.feed); next++ {
+		if in.feed[next].op != "expire" {
+			return fmt.Errorf("%s: the audit was not told of %v", in.id, in.feed[next])
+		}
+	}
+	return nil
+}
