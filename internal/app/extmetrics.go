@@ -44,6 +44,13 @@ func (a *App) observeRecords() *recordMetrics {
 	}
 	for _, operation := range operations {
 		r.ops.WithLabelValues(operation, "ok")
+		r.latency.WithLabelValues(operation)
+	}
+	for _, code := range []string{
+		"UNAUTHENTICATED", "UNAUTHORIZED", "NAMESPACE_DENIED", "NOT_FOUND", "REVISION_MISMATCH", codeInvalid, "LIMIT_EXCEEDED",
+		"QUOTA_EXCEEDED", "RATE_LIMITED", "CHANGES_EXPIRED", "UNAVAILABLE", "INTERNAL_ERROR",
+	} {
+		r.errors.WithLabelValues(code)
 	}
 	m.Gauge("storage_host_inflight_requests", "Requests for records of extensions under way.", func(tell tell) { tell(float64(r.inflight.Load())) })
 	m.Total("ttl_cleanup_deletes_total", "Rows that the sweep has removed: expired records, old changes and old answers.", func(tell tell) { tell(float64(r.swept.Load())) })
@@ -66,6 +73,9 @@ func (a *App) observeRecords() *recordMetrics {
 	}
 	return r
 }
+
+// codeInvalid is the code of what is refused for its form, or by a schema.
+const codeInvalid = "VALIDATION_FAILED"
 
 // totalsAge is how old totals may be: they are read from all installs.
 const totalsAge = time.Minute
@@ -117,7 +127,7 @@ func (m *recordMetrics) writer(write web.ErrorWriter) web.ErrorWriter {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		code := exthttp.CodeOf(err)
 		m.errors.WithLabelValues(code).Inc()
-		if code == "VALIDATION_FAILED" {
+		if code == codeInvalid {
 			m.invalid.WithLabelValues().Inc()
 		}
 		write(w, r, err)
