@@ -53,33 +53,41 @@ func (s *scanner) str() []byte {
 			return s.text[start:s.at]
 		}
 	}
+	s.at = len(s.text)
 	return nil
 }
 
-// element is the text up to the comma or the bracket that ends it.
+// element is the text up to the comma or the bracket that ends it, without the
+// white space around it.
 func (s *scanner) element() []byte {
+	s.next()
 	start := s.at
+	s.toEnd()
+	return bytes.TrimRight(s.text[start:s.at], " \n\t\r")
+}
+
+// toEnd steps to the end of an element.
+func (s *scanner) toEnd() {
 	for depth := 0; s.at < len(s.text); s.at++ {
 		switch s.text[s.at] {
 		case '"':
 			if s.str() == nil {
-				return nil
+				return
 			}
 			s.at--
 		case '{', '[':
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return s.text[start:s.at]
+				return
 			}
 			depth--
 		case ',':
 			if depth == 0 {
-				return s.text[start:s.at]
+				return
 			}
 		}
 	}
-	return s.text[start:]
 }
 
 // atEnd reports whether only white space is left.
@@ -236,7 +244,7 @@ func (f *fields) integer(name string, least int64) (n ext.Optional[int64]) {
 
 func (f *fields) flag(name string) bool {
 	raw, ok := f.find(name)
-	switch v := string(bytes.TrimSpace(raw)); {
+	switch v := string(raw); {
 	case !ok || v == "false":
 		return false
 	case v == "true":

@@ -23,6 +23,7 @@ type importer struct {
 	x     *exchange
 	lines int // read so far
 	done  ext.Imported
+	steps int // taken
 
 	records []ext.Record // of the step
 	at      []int        // their lines
@@ -152,11 +153,13 @@ func (f *fields) moment(name string) ext.Moment {
 	return ext.At(t)
 }
 
-// step puts the lines that were gathered.
+// step puts the lines that were gathered. Also an import of nothing has one, in
+// which it turns out whether the bearer may.
 func (im *importer) step() error {
-	if len(im.records) == 0 {
+	if len(im.records) == 0 && im.steps > 0 {
 		return nil
 	}
+	im.steps++
 	x := im.x
 	if err := x.wait(write); err != nil {
 		return err

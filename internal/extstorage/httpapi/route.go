@@ -126,7 +126,7 @@ func parseRoute(path string) (rt route) {
 	s, err := web.Segments(path)
 	switch {
 	case err != nil, s[0] != "ext":
-	case path == "/ext/openapi.json":
+	case len(s) == 2 && s[1] == "openapi.json":
 		rt.resource = document
 	case len(s) >= 5 && s[1] == "v1" && s[2] == "installs":
 		rt = inInstall(s[4:])
