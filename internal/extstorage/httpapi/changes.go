@@ -40,7 +40,7 @@ func (x *exchange) getChanges() error { return x.changes(x.query) }
 // beside the gate, and when there are too many of them is answered at once: with
 // nothing, and may ask again.
 func (x *exchange) changes(a arguments) error {
-	since, wait, limit := a.integer("since", 0), a.integer("wait", 0), a.integer("limit", 1)
+	since, wait, limit := a.integer("since", 0), a.integer("wait", 0), a.integer("limit", 0)
 	if !limit.Set {
 		limit.Value = defaultChanges
 	}
@@ -62,7 +62,7 @@ func (x *exchange) changes(a arguments) error {
 	if err := x.within(x.timeout, ask(0)); err != nil {
 		return err
 	}
-	if len(feed.Changes) == 0 && patience > 0 && x.polls.enter() {
+	if len(feed.Changes) == 0 && most > 0 && patience > 0 && x.polls.enter() {
 		defer x.polls.leave()
 		web.StepOut(x.out)
 		since.Value = int64(feed.Last)
