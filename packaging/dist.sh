@@ -43,7 +43,7 @@ for arch; do
 	tree=$out/linux_$arch
 	mkdir "$tree"
 	GOOS=linux GOARCH=$goarch GOARM=7 go build -ldflags "-s -w $LDFLAGS" -o "$tree/holdfast" ./cmd/holdfast
-	cp -R README.md CHANGELOG.md LICENSE docs packaging/holdfast.service packaging/holdfast.sysusers "$work/holdfast.toml" "$tree"
+	cp -R README.md CHANGELOG.md LICENSE docs packaging/holdfast.service packaging/holdfast.sysusers packaging/holdfast.logrotate "$work/holdfast.toml" "$tree"
 	seal "$tree"
 	name=holdfast_${VERSION#v}_linux_$arch
 	tar --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --transform "s,^\.,$name," -C "$tree" -cf - . |
@@ -53,6 +53,7 @@ for arch; do
 	install -D -m 755 "$tree/holdfast" "$root/usr/bin/holdfast"
 	install -D -m 644 "$tree/holdfast.service" "$root/usr/lib/systemd/system/holdfast.service"
 	install -D -m 644 "$tree/holdfast.sysusers" "$root/usr/lib/sysusers.d/holdfast.conf"
+	install -D -m 644 "$tree/holdfast.logrotate" "$root/etc/logrotate.d/holdfast"
 	install -D -m 644 "$tree/holdfast.toml" "$root/etc/holdfast/holdfast.toml"
 	install -D -m 644 packaging/debian/copyright "$root/usr/share/doc/holdfast/copyright"
 	cp -R README.md CHANGELOG.md docs "$root/usr/share/doc/holdfast"

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -154,6 +155,7 @@ func Load(file string, environ []string) (*Config, conf.Report, error) {
 	if c.Tokenserver.Enabled {
 		add("tokenserver", split(c.Tokenserver.Check()))
 	}
+	maps.DeleteFunc(c.Extstorage.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // as the example has one
 	if c.Extstorage.Enabled {
 		add("extstorage", append(c.Extstorage.Check(), checkTokenKeys(&c.Extstorage)...))
 		if level := strings.ToLower(c.Log.Level); c.Extstorage.Audit == "log" && (level == "warn" || level == "error") {

@@ -33,7 +33,7 @@ func TestPackage(t *testing.T) {
 	}
 	output(t, "dpkg-deb", "-R", file, root)
 	for name, mode := range map[string]os.FileMode{
-		"usr/bin/holdfast": 0o755, "etc/holdfast/holdfast.toml": 0o644, "usr/lib/systemd/system/holdfast.service": 0o644,
+		"usr/bin/holdfast": 0o755, "etc/holdfast/holdfast.toml": 0o644, "etc/logrotate.d/holdfast": 0o644, "usr/lib/systemd/system/holdfast.service": 0o644,
 		"usr/lib/sysusers.d/holdfast.conf": 0o644, "usr/share/doc/holdfast/copyright": 0o644,
 		"DEBIAN/postinst": 0o755, "DEBIAN/prerm": 0o755, "DEBIAN/postrm": 0o755, "DEBIAN/conffiles": 0o644,
 	} {

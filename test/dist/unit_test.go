@@ -77,7 +77,7 @@ func TestInstallByHand(t *testing.T) {
 		}
 		installed[found[1]] = found[2]
 	}
-	if len(installed) != 4 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
+	if len(installed) != 5 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
 		t.Errorf("installed %v", installed)
 	}
 }
