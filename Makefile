@@ -59,7 +59,8 @@ test: test-deps build ## run every test on every engine, real browsers included
 # that it is there. Tests start their own: SYSTEMD_OFFLINE keeps the packages
 # from starting their services at once.
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
-	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool
+	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
+	python3-venv:/usr/lib/python3*/ensurepip
 # Debian has no emulator of Spanner, Google's package source has. It is installed
 # where apt knows it, and nothing fails without.
 SPANNERDEP := google-cloud-cli-spanner-emulator

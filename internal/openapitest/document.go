@@ -12,6 +12,7 @@ package openapitest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -50,7 +51,7 @@ func Load(text []byte) (*Document, error) {
 	}
 	root, ok := v.(map[string]any)
 	if version, _ := root["openapi"].(string); !ok || !strings.HasPrefix(version, "3.1.") {
-		return nil, fmt.Errorf("not a document of OpenAPI 3.1")
+		return nil, errors.New("not a document of OpenAPI 3.1")
 	}
 	d := &Document{root: root, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
 	d.compiler.AssertFormat()
@@ -66,27 +67,19 @@ func Load(text []byte) (*Document, error) {
 func (d *Document) compile(at string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		if ref, ok := v["$ref"].(string); ok {
-			if _, err := d.follow(place{at, v}); err != nil {
-				return fmt.Errorf("%s: %s: %w", at, ref, err)
-			}
-		}
-		if _, ok := v["schema"]; ok && v["example"] != nil {
-			if err := d.validate(at+"/schema", v["example"]); err != nil {
-				return fmt.Errorf("%s: the example: %w", at, err)
-			}
+		if err := d.sound(place{at, v}); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
 		}
 		for name, child := range v {
-			here := at + "/" + escape(name)
-			isSchema := name == "schema" || name == "x-lines" || at == "/components/schemas"
-			if isSchema {
-				if _, err := d.schema(here); err != nil {
-					return err
-				}
-			} else if name != "example" {
-				if err := d.compile(here, child); err != nil {
-					return err
-				}
+			here, err := at+"/"+escape(name), error(nil)
+			switch {
+			case name == "schema", name == "x-lines", at == "/components/schemas":
+				_, err = d.schema(here)
+			case name != "example":
+				err = d.compile(here, child)
+			}
+			if err != nil {
+				return err
 			}
 		}
 	case []any:
@@ -95,6 +88,18 @@ func (d *Document) compile(at string, v any) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// sound looks at the reference and at the example of an object.
+func (d *Document) sound(p place) error {
+	if _, err := d.follow(p); err != nil {
+		return err
+	}
+	_, schema := p.members["schema"]
+	if example, ok := p.members["example"]; ok && schema {
+		return wrap("example", d.validate(p.pointer+"/schema", example))
 	}
 	return nil
 }

@@ -223,7 +223,9 @@ func codes(response place, body []byte) error {
 		return nil
 	}
 	var e struct {
-		Error struct{ Code string }
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
 		return err
@@ -265,7 +267,7 @@ func (d *Document) body(said place, header http.Header, body []byte) error {
 	return nil
 }
 
-// holds holds a JSON text against the schema at a pointer.
+// holds is an error when a JSON text is not as the schema at a pointer says.
 func (d *Document) holds(pointer string, text []byte) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

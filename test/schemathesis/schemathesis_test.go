@@ -1,0 +1,110 @@
+// Package schemathesis lets Schemathesis loose on the built binary: requests
+// made of the description of extension storage, good ones and bad ones, whose
+// answers must be as described. hooks.py and schemathesis.toml say what the
+// description has no words for.
+package schemathesis
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/openapitest"
+	"holdfast/test/binary"
+)
+
+const (
+	description = "../../internal/extstorage/httpapi/openapi.json"
+
+	tenant  = "11111111-2222-4333-8444-555555555555"
+	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
+)
+
+// most is how long it may take; half a minute is what it takes on two cores.
+const most = 4 * time.Minute
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	st := program(t)
+	text, err := os.ReadFile(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
+	token := binary.Run(t, s.Env, "ext", "token", "--tenant", tenant, "--install", install, "--namespace", "records=rw", "--namespace", "schemas=rw")
+	if token.Status != 0 {
+		t.Fatalf("no token: %s", token.Stderr)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, st, "--config-file", "schemathesis.toml", "run", description, "--url", s.URL)
+	cmd.Env = append(os.Environ(), "TOKEN="+strings.TrimSpace(token.Stdout), "INSTALL="+install, "NO_COLOR=1",
+		"PYTHONDONTWRITEBYTECODE=1", "HYPOTHESIS_STORAGE_DIRECTORY="+t.TempDir())
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if all := fmt.Sprintf("Tested: %d\n", len(d.Routes())); !strings.Contains(string(out), all) {
+		t.Errorf("not every operation was tested:\n%s", out)
+	}
+	t.Logf("%s", out[max(0, len(out)-400):])
+}
+
+// program is where Schemathesis is, which is made in bin/ the first time, as the
+// linter is. Where that cannot be done the test is skipped, or has failed when
+// TEST_REQUIRE names it.
+func program(t *testing.T) string {
+	t.Helper()
+	st, err := makeProgram(t)
+	if err == nil {
+		return st
+	}
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "schemathesis") {
+		t.Fatalf("schemathesis is required by TEST_REQUIRE: %v", err)
+	}
+	t.Skipf("no schemathesis: %v", err)
+	return ""
+}
+
+func makeProgram(t *testing.T) (string, error) {
+	t.Helper()
+	pinned, err := os.ReadFile("requirements.txt")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(pinned)
+	dir, err := filepath.Abs(fmt.Sprintf("../../bin/schemathesis-%x", sum[:4]))
+	if err != nil {
+		return "", err
+	}
+	st, whole := filepath.Join(dir, "bin", "st"), filepath.Join(dir, "whole")
+	if _, err := os.Stat(whole); err == nil {
+		return st, nil
+	}
+	for _, command := range [][]string{
+		{"python3", "-m", "venv", "--clear", dir},
+		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", "--requirement", "requirements.txt"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), most)
+		out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
+		cancel()
+		if err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", command, err, out)
+		}
+	}
+	return st, os.WriteFile(whole, nil, 0o600)
+}
