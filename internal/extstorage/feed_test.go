@@ -79,7 +79,7 @@ func TestChangesBounds(t *testing.T) {
 	t.Parallel()
 	m := newRoom(t)
 	for pointer, ask := range map[string]func() error{
-		"/limit": func() error { _, err := m.Changes(t.Context(), m.r, 0, 0, 0); return err },
+		"/limit": func() error { _, err := m.Changes(t.Context(), m.r, 0, -1, 0); return err },
 		"/since": func() error { _, err := m.Changes(t.Context(), m.r, -1, 1, 0); return err },
 		"/wait":  func() error { _, err := m.Changes(t.Context(), m.r, 0, 1, 61*time.Second); return err },
 	} {
@@ -87,6 +87,31 @@ func TestChangesBounds(t *testing.T) {
 	}
 	if _, err := m.Changes(t.Context(), m.r, 5, 1, 0); !errors.Is(err, ext.ErrChangesGone) {
 		t.Errorf("a number that was never given out: %v", err)
+	}
+}
+
+// Of changes that are all gone there must still be a number to begin with.
+func TestChangesBegin(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.do(t, task(ext.PutTask, "k", "1"))
+	m.do(t, task(ext.DeleteTask, "k", ""))
+	m.clock.Advance(ext.ChangesKept + time.Second)
+	if n, err := m.Sweep(t.Context(), 10); err != nil || n != 2 {
+		t.Fatalf("%d swept, %v", n, err)
+	}
+	for since := range ext.Seq(2) {
+		if _, err := m.Changes(t.Context(), m.r, since, 1, 0); !errors.Is(err, ext.ErrChangesGone) {
+			t.Errorf("since %d: %v", since, err)
+		}
+	}
+	begin, err := m.Changes(t.Context(), m.r, 0, 0, 0)
+	if err != nil || begin.Last != 2 || len(begin.Changes) != 0 {
+		t.Fatalf("%+v, %v", begin, err)
+	}
+	m.do(t, task(ext.PutTask, "k", "2"))
+	if feed, err := m.Changes(t.Context(), m.r, begin.Last, 1, 0); err != nil || feed.Last != 3 || len(feed.Changes) != 1 {
+		t.Errorf("%+v, %v", feed, err)
 	}
 }
 

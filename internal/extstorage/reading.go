@@ -38,7 +38,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 	if err != nil {
 		return nil, "", err
 	}
-	if err := checkLimit(l.Limit, MaxPage); err != nil {
+	if err := checkLimit(l.Limit, 1, MaxPage); err != nil {
 		return nil, "", err
 	}
 	if l.Prefix != "" {
@@ -67,9 +67,9 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 	return page.Records, next, err
 }
 
-func checkLimit(limit, most int) error {
-	if limit < 1 || limit > most {
-		return &ValidationError{Pointer: "/limit", Reason: "must be 1 to " + strconv.Itoa(most)}
+func checkLimit(limit, least, most int) error {
+	if limit < least || limit > most {
+		return &ValidationError{Pointer: "/limit", Reason: "must be " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
 	}
 	return nil
 }
@@ -82,10 +82,11 @@ const (
 
 // Changes reads what changed after a number in the namespaces that the bearer
 // may read, oldest first, and waits for something so long. Last of the answer is
-// where the next question goes on, which may be behind its last change.
+// where the next question goes on, which may be behind its last change. A limit
+// of 0 asks for Last only: where to begin for who reads everything after it.
 // ErrChangesGone when since is too old, or was never given out by this database.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
-	if err := checkLimit(limit, MaxChanges); err != nil {
+	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err
 	}
 	switch {

@@ -18,7 +18,7 @@ func (s *Service) Export(ctx context.Context, r Request, cursor string, limit in
 	if !p.reads() {
 		return nil, "", ErrAccess
 	}
-	if err := checkLimit(limit, MaxPage); err != nil {
+	if err := checkLimit(limit, 1, MaxPage); err != nil {
 		return nil, "", err
 	}
 	question := []string{"export", string(p.Owner.Tenant), string(p.Owner.Install)}

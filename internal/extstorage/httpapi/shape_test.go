@@ -108,7 +108,7 @@ func TestShapes(t *testing.T) {
 		{"GET", records + "?cursor=x", "", "/cursor"},
 		{"GET", "/changes?since=-1", "", "/since"},
 		{"GET", "/changes?since=x", "", "/since"},
-		{"GET", "/changes?limit=0", "", "/limit"},
+		{"GET", "/changes?limit=-1", "", "/limit"},
 		{"GET", "/changes?limit=1001", "", "/limit"},
 		{"GET", "/changes?wait=61", "", "/wait"},
 		{"GET", "/changes?wait=9223372036854775807", "", "/wait"},
