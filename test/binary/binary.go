@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -18,17 +19,24 @@ import (
 // path is what is tested: HOLDFAST_BIN, or what Main builds.
 var path string
 
+// programs is where Main and Build put what they build.
+var programs struct {
+	sync.Mutex
+	dir string
+}
+
 // Main runs a package's tests on the binary.
 func Main(m *testing.M) int {
-	if path = os.Getenv("HOLDFAST_BIN"); path != "" {
-		return m.Run()
-	}
 	dir, err := os.MkdirTemp("", "holdfast-binary-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	programs.dir = dir
+	if path = os.Getenv("HOLDFAST_BIN"); path != "" {
+		return m.Run()
+	}
 	path = filepath.Join(dir, "holdfast")
 	if err := build(path, "holdfast/cmd/holdfast"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,10 +55,16 @@ func build(program, pkg string) error {
 	return nil
 }
 
-// Build is where a program of ours is that only the test needs.
+// Build is where a program of ours is that only tests need. It is built once for
+// all tests of a package.
 func Build(t *testing.T, pkg string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	programs.Lock()
+	defer programs.Unlock()
+	program := filepath.Join(programs.dir, filepath.Base(pkg))
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
 	if err := build(program, pkg); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 // itself dies there is none, or a whole one, and the next succeeds.
 func TestBackupOnSQLite(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, testdb.SQLite(t))
+	h := newHarness(t, testdb.SQLite(t)).installed()
 	h.server = h.serve()
 	folder := t.TempDir()
 	length := time.Second // of a backup
@@ -58,9 +58,8 @@ func TestBackupOnSQLite(t *testing.T) {
 func TestDumpOfPostgres(t *testing.T) {
 	t.Parallel()
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
-	const room = "HOLDFAST_SYNCSTORAGE__DATABASE_URL="
 	url := testdb.PostgresDatabase(t)
-	h := newHarness(t, t.TempDir(), room+url)
+	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed()
 	h.server = h.serve()
 	for round := range 3 {
 		b := &backup{harness: h, dir: filepath.Join(t.TempDir(), "dump")}
@@ -71,7 +70,7 @@ func TestDumpOfPostgres(t *testing.T) {
 		})
 		other := testdb.PostgresDatabase(t)
 		run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
-		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), room+other)...), b.begun, b.ended)
+		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), roomsOn(other)...)...), b.begun, b.ended)
 	}
 }
 
@@ -136,11 +135,16 @@ func (b *backup) makeAndKill() {
 }
 
 // nobodyNoticed fails if a request went without an answer.
-func (b *backup) nobodyNoticed() {
-	b.t.Helper()
-	for _, w := range b.writers {
+func (h *harness) nobodyNoticed() {
+	h.t.Helper()
+	for _, w := range h.writers {
 		if w.lost != nil {
-			b.t.Errorf("during a backup there was no answer to %s", w.lost)
+			h.t.Errorf("not answered: %s", w.lost)
+		}
+	}
+	for _, w := range h.authors() {
+		if w.lost != nil {
+			h.t.Errorf("not answered: %s", w.lost)
 		}
 	}
 }
@@ -166,6 +170,10 @@ func (h *harness) serveAs(other *binary.Server, begun, ended int64) {
 		if a, err := u.send(h, http.MethodPut, "/storage/restored/x", `{}`); err != nil || a.Status != http.StatusOK {
 			h.t.Errorf("a write to what was restored: %d %s %v", a.Status, a.Body, err)
 		}
+	}
+	for _, in := range h.installs {
+		h.checkInstallMoment(in, begun, ended)
+		h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
 	}
 	other.Kill()
 	h.server = live

@@ -37,9 +37,9 @@ func (h *harness) audited() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.Now().Add(2 * bound) // who died may have held the right to tell, for half a minute
-	for why := error(nil); ; <-tick.C {
+	for ; ; <-tick.C {
 		told := auditLines(h.t, filepath.Join(h.data, "extstorage-audit.jsonl"))
-		why = nil
+		var why error
 		for _, in := range h.installs {
 			if err := in.audit(told[in.id]); err != nil {
 				why = err

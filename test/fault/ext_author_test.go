@@ -23,7 +23,7 @@ type author struct {
 	serial int // of values and of keys by which a deed happens once
 
 	state entries
-	trail []change // lines of the feed since the last check
+	trail []change // lines of the feed in this round
 	lost  *deed    // whose answer did not come
 }
 

@@ -71,35 +71,42 @@ func (in *install) read(h *harness, l *load, choose *rand.Rand) {
 		if h.second != nil && n%4 > 1 {
 			server = h.second
 		}
+		namespaces := extNamespaces()
+		c := call{method: http.MethodGet, path: "/namespaces/" + namespaces[choose.IntN(len(namespaces))] + "/records?limit=100&values=true&metadata=true"}
+		if n%2 == 1 {
+			c.path = fmt.Sprintf("/changes?limit=1000&since=%d", since)
+		}
 		known := in.knows()
-		var err error
-		if n%2 == 0 {
-			namespaces := extNamespaces()
-			a, answered := h.tell(l, server, in, call{method: http.MethodGet, path: "/namespaces/" + namespaces[choose.IntN(len(namespaces))] + "/records?limit=100&values=true&metadata=true"})
-			if answered {
+		if a, answered := h.tell(l, server, in, c); answered {
+			var err error
+			if n%2 == 0 {
 				_, err = listedEntries(a)
+			} else {
+				since, err = followed(a, since, known)
 			}
-		} else {
-			a, answered := h.tell(l, server, in, call{method: http.MethodGet, path: fmt.Sprintf("/changes?limit=1000&since=%d", since)})
-			var f wireFeed
-			if answered {
-				if err = json.Unmarshal([]byte(a.Body), &f); err == nil {
-					_, err = f.after(since)
-				}
-				if err == nil && len(f.Changes) < 1000 && f.Next < known {
-					err = fmt.Errorf("it ends with %d, and %d was known when it was asked for", f.Next, known)
-				}
-				since = f.Next
+			if err != nil {
+				h.t.Errorf("a reader of %s: %v", in.id, err)
+				l.end()
+				return
 			}
+			h.tally.reads.Add(1)
 		}
-		if err != nil {
-			h.t.Errorf("a reader of %s: %v", in.id, err)
-			l.end()
-			return
-		}
-		h.tally.reads.Add(1)
 		pause(l.over, 20*time.Millisecond)
 	}
+}
+
+// followed judges an answer with the changes since one, when another was known
+// already, and returns with which it goes on.
+func followed(a binary.Answer, since, known int64) (int64, error) {
+	var f wireFeed
+	if err := json.Unmarshal([]byte(a.Body), &f); err != nil || a.Status != http.StatusOK {
+		return since, fmt.Errorf("%d %s", a.Status, a.Body)
+	}
+	lines, err := f.after(since)
+	if err == nil && len(lines) < 1000 && f.Next < known {
+		err = fmt.Errorf("the changes end with %d, and %d was known when they were asked for", f.Next, known)
+	}
+	return f.Next, err
 }
 
 // listedEntries are the records of a page.
@@ -404,7 +411,6 @@ func (h *harness) checkTrails(in *install, lines []change) {
 		if !slices.EqualFunc(own, told, change.like) {
 			h.t.Errorf("%s: of %s's the feed has %v, and there were %v", in.id, w.name, own, told)
 		}
-		w.trail = nil
 	}
 	for _, line := range lines {
 		if line.spot == counter {
@@ -414,6 +420,57 @@ func (h *harness) checkTrails(in *install, lines []change) {
 	if counted != 0 {
 		h.t.Errorf("%s: of the counter the feed has %d changes too few", in.id, counted)
 	}
+}
+
+// checkInstallMoment wants that what is there of an install, in a copy, is what
+// was there at one moment of a span of the clock: every deed that was
+// acknowledged before it, none that was sent after it, and each as a whole.
+func (h *harness) checkInstallMoment(in *install, begun, ended int64) {
+	h.t.Helper()
+	there := h.entries(in)
+	lines := h.changes(in, 0)
+	rows, copied := map[spot]rowState{}, map[spot]rowState{}
+	h.follow(rows, lines)
+	for at, e := range there {
+		copied[at] = e.rowState
+	}
+	if !maps.Equal(rows, copied) {
+		h.t.Errorf("%s: what was copied is not what the changes come to: %v, %v", in.id, copied, rows)
+	}
+	before := in.feed[:in.before]
+	if len(lines) < len(before) || !slices.Equal(lines[:len(before)], before) {
+		h.t.Fatalf("%s: of %d changes of before the copy has not all", in.id, len(before))
+	}
+	for _, w := range in.authors {
+		if !w.had(lines[len(before):], begun, ended) {
+			h.t.Errorf("%s, who has changed %v, was never so in the span from %d to %d: %v", w.name, w.trail, begun, ended, lines[len(before):])
+		}
+	}
+}
+
+// had reports whether the author's changes, in a feed with those of others, were
+// these at a moment of the span.
+func (w *author) had(lines []change, begun, ended int64) bool {
+	own := func(all []change) (some []change) {
+		for _, line := range all {
+			if strings.HasPrefix(line.key, w.name+"-") {
+				some = append(some, line)
+			}
+		}
+		return some
+	}
+	there, known := own(lines), own(w.trail)
+	n := len(there)
+	if n > len(known) && w.lost != nil && w.lost.sent < ended {
+		known = append(known, own(w.lost.trail(ended))...)
+	}
+	switch {
+	case n > len(known) || !slices.EqualFunc(there, known[:n], change.like):
+		return false
+	case n < len(known) && (known[n].acked < begun || n > 0 && known[n-1].acked == known[n].acked):
+		return false
+	}
+	return n == 0 || known[n-1].sent < ended
 }
 
 // like compares a line of the feed with what is known of it.

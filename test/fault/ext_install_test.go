@@ -28,8 +28,9 @@ type install struct {
 	counted int64 // what the shared counter has come to
 
 	// As of the last check.
-	feed []change          // all that was changed
-	rows map[spot]rowState // what that comes to
+	feed   []change          // all that was changed
+	before int               // how much of it before the round
+	rows   map[spot]rowState // what that comes to
 }
 
 // spot is where a record is in an install.
@@ -60,7 +61,7 @@ func newInstall(t *testing.T, n int) *install {
 	for _, ns := range extNamespaces() {
 		access[ns] = "rw"
 	}
-	in.token = extToken(t, in.id, access, time.Now(), 10*365*24*time.Hour)
+	in.token = extToken(t, in.id, access, time.Now().Add(-365*24*time.Hour), 10*365*24*time.Hour)
 	return in
 }
 

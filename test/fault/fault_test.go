@@ -228,10 +228,12 @@ func (h *harness) round(r int, f fault) {
 		writing.Go(func() { u.read(h, load, choose) })
 	}
 	for i, w := range h.authors() {
+		w.trail = nil
 		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0x40|uint64(i)))
 		writing.Go(func() { w.run(h, load) })
 	}
 	for i, in := range h.installs {
+		in.before = len(in.feed)
 		choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xc0|uint64(i)))
 		writing.Go(func() { in.read(h, load, choose) })
 	}
