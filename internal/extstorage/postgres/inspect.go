@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"holdfast/internal/db/pgdb"
+)
+
+// metadataIndex is for operators who look for records by their metadata. Every
+// write keeps it, so it is there only where it is asked for.
+const metadataIndex = "ext_storage_metadata_gin"
+
+// EnsureMetadataIndex makes the index over the metadata of records while they
+// are written, unless it is there, and reports whether it has.
+func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error) {
+	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
+}
+
+// tables are those that have an owner, the first of which the others are beside.
+var tables = []string{
+	"ext_storage_records", "ext_storage_schemas", "ext_storage_usage", "ext_storage_namespaces",
+	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox",
+}
+
+// Inspection is how the tables of a database stand.
+type Inspection struct {
+	Citus         string // its version; "" on a server of PostgreSQL
+	Shards        int    // of each table, on Citus
+	MetadataIndex bool   // is there
+	Problems      []Problem
+}
+
+// Problem is something that an operator should mend.
+type Problem struct {
+	Says string
+	Mend string
+}
+
+func (in *Inspection) problem(mend, says string, args ...any) {
+	in.Problems = append(in.Problems, Problem{fmt.Sprintf(says, args...), mend})
+}
+
+var (
+	sqlIndexes = pgdb.Statement{Name: "ext.inspect_indexes", SQL: `
+		SELECT indexrelid::regclass::text, indisvalid AND indisready
+		FROM pg_index WHERE indrelid IN (SELECT to_regclass(name) FROM unnest($1::text[]) name) ORDER BY 1`}
+	sqlCitus = pgdb.Statement{Name: "ext.inspect_citus", SQL: `SELECT extversion FROM pg_extension WHERE extname = 'citus'`}
+	// A table is in place by its method, column and company.
+	sqlDistribution = pgdb.Statement{Name: "ext.inspect_distribution", SQL: `
+		SELECT name, coalesce(p.partmethod = 'h' AND column_to_column_name(p.logicalrelid, p.partkey) = 'tenant_id', false),
+			coalesce(p.colocationid = first.colocationid, false), coalesce(c.shardcount, 0)
+		FROM unnest($1::text[]) WITH ORDINALITY t (name, n)
+		LEFT JOIN pg_dist_partition p ON p.logicalrelid = to_regclass(name)
+		LEFT JOIN pg_dist_partition first ON first.logicalrelid = to_regclass($1[1])
+		LEFT JOIN pg_dist_colocation c ON c.colocationid = p.colocationid
+		ORDER BY n`}
+	sqlDelegated = pgdb.Statement{Name: "ext.inspect_delegated", SQL: `
+		SELECT EXISTS (SELECT 1 FROM pg_dist_object WHERE classid = 'pg_proc'::regclass AND objid = to_regproc('ext_apply_v1') AND distribution_argument_index = 0)`}
+	// An index may be broken in a shard alone.
+	sqlShardIndexes = pgdb.Statement{Name: "ext.inspect_shards", SQL: `
+		SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($$
+			SELECT coalesce(string_agg(indexrelid::regclass::text, ', '), '') FROM pg_index
+			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
+)
+
+// Inspect looks at the tables: whether all indexes are in use, and on Citus
+// whether what a tenant has is in one place. It changes nothing.
+func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
+	var (
+		name  string
+		valid bool
+	)
+	err = db.Each(ctx, sqlIndexes, []any{tables}, func() { in = Inspection{} }, func() error {
+		in.MetadataIndex = in.MetadataIndex || valid && name == metadataIndex
+		switch {
+		case valid:
+		case name == metadataIndex:
+			in.problem("run: holdfast migrate", "the index %s is invalid", name)
+		default:
+			in.problem("REINDEX INDEX CONCURRENTLY "+name, "the index %s is invalid", name)
+		}
+		return nil
+	}, &name, &valid)
+	if err != nil {
+		return Inspection{}, err
+	}
+	citus, err := db.One(ctx, sqlCitus, nil, &in.Citus)
+	if err == nil && citus {
+		err = in.citus(ctx, db)
+	}
+	if err != nil {
+		return Inspection{}, err
+	}
+	return in, nil
+}
+
+func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
+	var (
+		table, node, said        string
+		distributed, beside, can bool
+		shards                   int
+		broken                   []Problem
+	)
+	err := db.Each(ctx, sqlDistribution, []any{tables}, func() { in.Shards, broken = 0, nil }, func() error {
+		switch {
+		case !distributed && table == tables[0]:
+			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `')`})
+		case !distributed:
+			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `', colocate_with => '` + tables[0] + `')`})
+		case !beside:
+			broken = append(broken, Problem{
+				table + " is not beside " + tables[0],
+				`SELECT update_distributed_table_colocation('` + table + `', colocate_with => '` + tables[0] + `')`,
+			})
+		}
+		if table == tables[0] {
+			in.Shards = shards
+		}
+		return nil
+	}, &table, &distributed, &beside, &shards)
+	if err != nil {
+		return err
+	}
+	in.Problems = append(in.Problems, broken...)
+	if _, err := db.One(ctx, sqlDelegated, nil, &can); err != nil {
+		return err
+	}
+	if !can {
+		in.problem(`SELECT create_distributed_function('ext_apply_v1', 'p_tenant', colocate_with => 'ext_storage_records')`,
+			"writes are not done by the node that has the tenant")
+	}
+	err = db.Each(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
+		switch {
+		case !can:
+			broken = append(broken, Problem{"node " + node + ": " + said, "see SELECT * FROM citus_check_cluster_node_health()"})
+		case said != "":
+			broken = append(broken, Problem{"node " + node + ": invalid indexes: " + strings.TrimSpace(said), "DROP INDEX CONCURRENTLY and make the index again, on the coordinator"})
+		}
+		return nil
+	}, &node, &can, &said)
+	in.Problems = append(in.Problems, broken...)
+	return err
+}
+
+// distribute begins the statement that distributes a table.
+func distribute(table string) string {
+	return `SELECT create_distributed_table('` + table + `', 'tenant_id`
+}

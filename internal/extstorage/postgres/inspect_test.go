@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/testdb"
+)
+
+func openURL(t *testing.T, url string) *pgdb.DB {
+	t.Helper()
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// wantInspection looks at the tables and returns what else is told of them.
+func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
+	t.Helper()
+	in, err := Inspect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var says []string
+	for _, p := range in.Problems {
+		says = append(says, p.Says+": "+p.Mend)
+	}
+	if !slices.Equal(says, problems) {
+		t.Errorf("the problems are\n%s\nwant\n%s", strings.Join(says, "\n"), strings.Join(problems, "\n"))
+	}
+	return in
+}
+
+// TestInspect: indexes that are not in use are told, and that of the metadata is
+// made, and made again where it broke.
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	migrateAndRun(t, url, ``)
+	db := openURL(t, url)
+	if in := wantInspection(t, db); in.Citus != "" || in.MetadataIndex {
+		t.Errorf("%+v", in)
+	}
+	ensure := func(want bool) {
+		t.Helper()
+		if made, err := EnsureMetadataIndex(t.Context(), db); err != nil || made != want {
+			t.Errorf("made %t, %v", made, err)
+		}
+	}
+	ensure(true)
+	if in := wantInspection(t, db); !in.MetadataIndex {
+		t.Error("the index of the metadata is not seen")
+	}
+	ensure(false)
+	testdb.Script(t, url, `UPDATE pg_index SET indisvalid = false
+		WHERE indexrelid IN ('ext_storage_metadata_gin'::regclass, 'ext_storage_sweep_idx'::regclass)`)
+	in := wantInspection(t, db, "the index ext_storage_metadata_gin is invalid: run: holdfast migrate",
+		"the index ext_storage_sweep_idx is invalid: REINDEX INDEX CONCURRENTLY ext_storage_sweep_idx")
+	if in.MetadataIndex {
+		t.Error("an index counts that is not in use")
+	}
+	ensure(true)
+	testdb.Script(t, url, in.Problems[1].Mend)
+	wantInspection(t, db)
+}
+
+// TestInspectCitus: tables are told that are not where a tenant's others are, by
+// what brings them there.
+func TestInspectCitus(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	migrateAndRun(t, url, ``)
+	db := openURL(t, url)
+	if in := wantInspection(t, db); in.Citus == "" || in.Shards < 2 {
+		t.Errorf("%+v", in)
+	}
+	for _, want := range []bool{true, false} {
+		if made, err := EnsureMetadataIndex(t.Context(), db); err != nil || made != want {
+			t.Errorf("made %t, %v", made, err)
+		}
+	}
+	if in := wantInspection(t, db); !in.MetadataIndex {
+		t.Error("the index of the metadata is not seen")
+	}
+	testdb.Script(t, url, `
+		SELECT undistribute_table('ext_storage_answers');
+		SELECT update_distributed_table_colocation('ext_storage_changes', colocate_with => 'none')`)
+	in := wantInspection(t, db,
+		"ext_storage_changes is not beside ext_storage_records: SELECT update_distributed_table_colocation('ext_storage_changes', colocate_with => 'ext_storage_records')",
+		"ext_storage_answers is not distributed by tenant_id: SELECT create_distributed_table('ext_storage_answers', 'tenant_id', colocate_with => 'ext_storage_records')")
+	for _, p := range in.Problems {
+		testdb.Script(t, url, p.Mend)
+	}
+	wantInspection(t, db)
+
+	testdb.Script(t, url, `SELECT run_command_on_workers($$UPDATE pg_index SET indisvalid = false
+		WHERE indexrelid::regclass::text LIKE 'ext_storage_sweep_idx_%'$$)`)
+	in, err := Inspect(t.Context(), db)
+	if err != nil || len(in.Problems) == 0 || !strings.Contains(in.Problems[0].Says, "invalid indexes: ext_storage_sweep_idx_") {
+		t.Errorf("an index that is broken in the shards is not told: %+v, %v", in, err)
+	}
+}
