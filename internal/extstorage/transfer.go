@@ -74,7 +74,7 @@ func (s *Service) Import(ctx context.Context, r Request, records []Record) (done
 			continue
 		}
 		if rec.ExpiresAt > now+Moment(s.limits.MaxTTL.Milliseconds()) {
-			return done, &ItemError{i, &ValidationError{Pointer: "/expiresAt", Reason: "is too far ahead"}}
+			return done, &ItemError{i, &ValidationError{Pointer: "/ttlExpiresAt", Reason: "is too far ahead"}}
 		}
 		old, err := s.Store.Get(ctx, p.Owner, rec.Namespace, rec.Key, now)
 		if err != nil && !errors.Is(err, ErrNoRecord) {
