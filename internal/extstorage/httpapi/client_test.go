@@ -205,13 +205,12 @@ func (a *answer) lawful() {
 	if a.status < 400 {
 		return
 	}
-	if wait := a.header.Get("Retry-After"); (wait == "") == (a.status == http.StatusServiceUnavailable) {
-		fail("Retry-After is %q", wait)
-	}
 	if a.method == http.MethodHead {
 		return
 	}
 	switch p := a.problem(); {
+	case (a.header.Get("Retry-After") != "") != (p.Code == "UNAVAILABLE" || p.Code == "RATE_LIMITED"):
+		fail("Retry-After is there or not")
 	case p.Code == "" || p.Message == "" || p.RequestID != a.header.Get("X-Request-Id"):
 		fail("lacks code, message or the request's id")
 	case (p.CurrentRevision != nil) != (p.Code == "REVISION_MISMATCH" || p.Cause == "REVISION_MISMATCH"):

@@ -1,0 +1,244 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
+)
+
+const lines = "Content-Type: application/x-ndjson"
+
+// exported are the lines of an export.
+func (a *answer) exported() (list []map[string]any) {
+	a.t.Helper()
+	a.is(http.StatusOK).has("Content-Type", "application/x-ndjson")
+	for line := range strings.Lines(a.body) {
+		var m map[string]any
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&m); err != nil || !strings.HasSuffix(line, "\n") {
+			a.t.Fatalf("the line %q: %v", line, err)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%03d", i)
+	}
+	return keys
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	if a := c.get("/export"); a.body != "{\"complete\":true,\"records\":0}\n" {
+		t.Errorf("nothing is %q", a.body)
+	}
+	c.fill("a", numbered(150)...)
+	c.do("PUT", "/namespaces/d/records/hidden", `{"value":1}`).is(http.StatusCreated)
+	c.do("PUT", "/namespaces/b/records/k", `{"value":1.50,"metadata":{"m":1},"ttlSeconds":60}`).is(http.StatusCreated)
+	all := c.get("/export")
+	list := all.exported()
+	if len(list) != 153 || list[100]["cursor"] == nil || fmt.Sprint(list[152]) != "map[complete:true records:151]" {
+		t.Fatalf("%d lines, the last is %v", len(list), list[len(list)-1])
+	}
+	text := strings.Split(all.body, "\n")
+	if want := `{"namespace":"b","key":"k","revision":1,"etag":"\"152\"","ttlExpiresAt":"2026-09-21T14:14:20.123Z","createdAt":"2026-09-21T14:13:20.123Z",` +
+		`"updatedAt":"2026-09-21T14:13:20.123Z","value":1.5,"metadata":{"m":1}}`; text[151] != want {
+		t.Errorf("a line is %s, want %s", text[151], want)
+	}
+	// It goes on behind a page.
+	rest := c.get("/export?cursor=" + url.QueryEscape(list[100]["cursor"].(string)))
+	if want := strings.Join(text[101:152], "\n") + "\n{\"complete\":true,\"records\":51}\n"; rest.body != want {
+		t.Errorf("the rest is %q, want %q", clip(rest.body), clip(want))
+	}
+	c.installOf(t, c.tenant).get("/export?cursor="+list[100]["cursor"].(string)).fails(400, "VALIDATION_FAILED", "pointer /cursor")
+}
+
+// A failure in the middle cuts the connection, lest a part be taken for all.
+func TestExportThatFails(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{fails: true})
+	c := s.install(t)
+	c.fill("a", numbered(150)...)
+	s.store.export = func(after ext.Position) error {
+		if after.Key != "" {
+			return errors.New("the disk is gone")
+		}
+		return nil
+	}
+	res, err := s.client.Do(c.request(http.MethodGet, "/export", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil || res.StatusCode != http.StatusOK || strings.Count(string(body), "\n") != 101 {
+		t.Errorf("%d, %d lines and then %v", res.StatusCode, strings.Count(string(body), "\n"), err)
+	}
+	s.store.export = func(ext.Position) error { return errors.New("the disk is gone") }
+	c.get("/export").fails(500, "INTERNAL_ERROR").has("Content-Type", "application/json")
+}
+
+// A page is on its way before the next one is read.
+func TestExportIsFlushed(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	c := s.install(t)
+	c.fill("a", numbered(101)...)
+	next := make(chan struct{})
+	s.store.export = func(after ext.Position) error {
+		if after.Key != "" {
+			<-next
+		}
+		return nil
+	}
+	res, err := s.client.Do(c.request(http.MethodGet, "/export", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	r := bufio.NewReader(res.Body)
+	for range 101 {
+		if _, err := r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(next)
+	if rest, err := io.ReadAll(r); err != nil || strings.Count(string(rest), "\n") != 2 {
+		t.Errorf("the rest is %q, %v", rest, err)
+	}
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	c.fill("a", numbered(130)...)
+	c.put("ttl", `{"value":"é","metadata":{"m":1},"ttlSeconds":3600}`).is(http.StatusCreated)
+	c.put("short", `{"value":1,"ttlSeconds":60}`).is(http.StatusCreated)
+	file := c.get("/export").body
+
+	c.clock.Advance(time.Minute)
+	other := c.installOf(t, c.tenant)
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"written":131,"same":0,"expired":1}` {
+		t.Errorf("imported: %s", a.body)
+	}
+	other.get(records + "/ttl").says(`{"value":"é","metadata":{"m":1},"ttlExpiresAt":"2026-09-21T15:13:20.123Z","revision":1,"createdAt":"2026-09-21T14:14:20.123Z"}`)
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"written":0,"same":131,"expired":1}` {
+		t.Errorf("imported again: %s", a.body)
+	}
+	// By hand: no line has to have more than it needs, and a key may come twice.
+	const byHand = "\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":1}\r\n\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":2,\"ttlExpiresAt\":null}\n{\"cursor\":\"x\"}\n" +
+		"{\"namespace\":\"b\",\"key\":\"l\",\"value\":3}"
+	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":6,"written":3,"same":0,"expired":0}` {
+		t.Errorf("imported by hand: %s", a.body)
+	}
+	other.get("/namespaces/b/records/k").says(`{"value":2,"revision":2}`)
+	if a := other.post("/import", "\n", lines).is(http.StatusOK); a.body != `{"lines":1,"written":0,"same":0,"expired":0}` {
+		t.Errorf("nothing: %s", a.body)
+	}
+}
+
+// TestImportThatFails: a line that is wrong says which, and what came in steps
+// before it stays.
+func TestImportThatFails(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	var good strings.Builder
+	for i := range 25 {
+		fmt.Fprintf(&good, "{\"namespace\":\"a\",\"key\":\"%02d\",\"value\":1}\n", i)
+	}
+	const partial = "BULK_PARTIAL_FAILURE"
+	large := strings.Repeat("x", ext.MaxValueBytes)
+	for _, x := range []struct {
+		line   string
+		status int
+		more   []string
+	}{
+		{`x`, 400, []string{"cause VALIDATION_FAILED"}},
+		{`{"namespace":"a","key":"k","value":1`, 400, []string{"cause VALIDATION_FAILED"}},
+		{`{"namespace":"a","key":"k","value":1}{}`, 400, []string{"cause VALIDATION_FAILED"}},
+		{`{"namespace":"a","key":"k"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /value"}},
+		{`{"namespace":"A","key":"k","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /namespace"}},
+		{`{"key":"k","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /namespace"}},
+		{`{"namespace":"a","key":"a/b","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /key"}},
+		{`{"namespace":"a","key":"k","value":{"a":1e999}}`, 400, []string{"cause VALIDATION_FAILED", "pointer /value/a"}},
+		{`{"namespace":"a","key":"k","value":1,"metadata":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /metadata"}},
+		{`{"namespace":"a","key":"k","value":1,"x":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /x"}},
+		{`{"namespace":"a","key":"k","value":1,"records":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /records"}},
+		{`{"namespace":"a","key":"k","value":1,"revision":nan}`, 400, []string{"cause VALIDATION_FAILED", "pointer /revision"}},
+		{`{"namespace":"a","key":"k","value":1,"ttlExpiresAt":"soon"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ttlExpiresAt"}},
+		{`{"namespace":"a","key":"k","value":1,"ttlExpiresAt":"2027-09-21T14:13:20Z"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ttlExpiresAt"}},
+		{`{"namespace":"a","key":"k","value":"` + large + `"}`, 413, []string{"cause LIMIT_EXCEEDED"}},
+		{strings.Repeat(" ", 4*len(large)+32<<10) + `{`, 413, []string{"cause LIMIT_EXCEEDED"}},
+		{`{"namespace":"z","key":"k","value":1}`, 403, []string{"cause NAMESPACE_DENIED"}},
+		{`{"namespace":"c","key":"k","value":1}`, 403, []string{"cause UNAUTHORIZED"}},
+		{`{"namespace":"d","key":"k","value":1}`, 403, []string{"cause UNAUTHORIZED"}}, // whether it is the same tells what was there
+	} {
+		by := c.installOf(t, c.tenant)
+		by.post("/import", good.String()+x.line, lines).fails(x.status, partial, append(x.more, "index 25")...)
+		if keys, _ := by.get(records + "?limit=100").keys(); len(keys) != 20 {
+			t.Errorf("%s: %d records stay", clip(x.line), len(keys))
+		}
+	}
+	c.adminPut(`{"overrides":{"keys":22}}`)
+	c.post("/import", good.String(), lines).fails(429, partial, "index 22", "cause QUOTA_EXCEEDED").has("Retry-After", "")
+	c.adminPut(`{}`)
+	if a := c.post("/import", good.String(), lines).is(http.StatusOK); a.body != `{"lines":25,"written":5,"same":20,"expired":0}` {
+		t.Errorf("it goes on: %s", a.body)
+	}
+}
+
+// An import that is over the rate waits, beside the gate, and so does an export.
+func TestTransfersWait(t *testing.T) {
+	t.Parallel()
+	gate := web.NewGate(1, time.Minute)
+	waits, may := make(chan time.Duration), make(chan time.Time)
+	with := setup{gate: gate, rates: &ext.Rates{Reads: 60, ReadBurst: 2, Writes: 60, WriteBurst: 2, Tenant: 100, TenantBurst: 100}}
+	with.after = func(d time.Duration) <-chan time.Time {
+		waits <- d
+		return may
+	}
+	s := start(t, with)
+	c := s.install(t)
+	var file strings.Builder
+	for i := range 101 {
+		fmt.Fprintf(&file, "{\"namespace\":\"a\",\"key\":\"%03d\",\"value\":1}\n", i)
+	}
+	done := make(chan *answer)
+	go func() { done <- c.post("/import", file.String(), lines) }()
+	for range 4 { // two of six steps may be at once
+		d := <-waits
+		if d < time.Second || d > 2*time.Second {
+			t.Errorf("it waits %s", d)
+		}
+		s.installOf(t, "99999999-0000-4000-8000-000000000000").get("/usage").is(http.StatusOK) // the one place is free
+		s.clock.Advance(d)
+		may <- dawn
+	}
+	(<-done).is(http.StatusOK).says(`{"written":101}`)
+
+	s.clock.Advance(time.Hour - 20*time.Second)
+	c.get(records).is(http.StatusOK) // of two reads, so that an export has one
+	go func() { done <- c.get("/export") }()
+	s.clock.Advance(<-waits)
+	may <- dawn
+	if list := (<-done).exported(); len(list) != 103 {
+		t.Errorf("%d lines", len(list))
+	}
+	c.get(records).fails(429, "RATE_LIMITED")
+}
