@@ -30,12 +30,11 @@ func (x *exchange) export() error {
 		}
 		b := make([]byte, 0, size)
 		for i := range page {
-			b = append(appendRecord(b, &page[i]), '\n')
+			b = AppendLine(b, &page[i])
 		}
 		count += len(page)
 		if next == "" {
-			b = append(b, `{"complete":true`...)
-			b = append(appendInt(key(b, "records"), int64(count)), "}\n"...)
+			b = AppendComplete(b, int64(count))
 		} else {
 			b = append(appendString(append(b, `{"cursor":`...), next), "}\n"...)
 		}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -37,7 +38,37 @@ type importer struct {
 // come again.
 func (x *exchange) imports() error {
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
-	body := bufio.NewReaderSize(x.in.Body, 64<<10)
+	if err := im.read(x.in.Body); err != nil {
+		return err
+	}
+	b := appendInt([]byte(`{"lines":`), int64(im.lines))
+	b = appendInt(key(b, "written"), int64(im.done.Written))
+	b = appendInt(key(b, "same"), int64(im.done.Same))
+	b = appendInt(key(b, "expired"), int64(im.done.Expired))
+	return x.answer(http.StatusOK, append(b, '}'))
+}
+
+// Import does for an operator what a request does with the lines of an export,
+// at once. What was done before an error is done; an *ext.ItemError has the line
+// it is about, from 0.
+func Import(ctx context.Context, s *ext.Service, r ext.Request, lines io.Reader) (ext.Imported, error) {
+	in := &http.Request{}
+	im := &importer{x: &exchange{in: in.WithContext(ctx), service: s, ask: r}, keys: map[ext.Position]bool{}}
+	err := im.read(lines)
+	return im.done, err
+}
+
+// AppendLine appends the line of a record in an export, its end included.
+func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
+
+// AppendComplete appends the line that ends an export.
+func AppendComplete(b []byte, records int64) []byte {
+	return append(appendInt(append(b, `{"complete":true,"records":`...), records), "}\n"...)
+}
+
+// read takes all lines.
+func (im *importer) read(lines io.Reader) error {
+	body := bufio.NewReaderSize(lines, 64<<10)
 	for {
 		line, err := readLine(body)
 		if err == io.EOF {
@@ -54,14 +85,7 @@ func (x *exchange) imports() error {
 		}
 		im.lines++
 	}
-	if err := im.step(); err != nil {
-		return err
-	}
-	b := appendInt([]byte(`{"lines":`), int64(im.lines))
-	b = appendInt(key(b, "written"), int64(im.done.Written))
-	b = appendInt(key(b, "same"), int64(im.done.Same))
-	b = appendInt(key(b, "expired"), int64(im.done.Expired))
-	return x.answer(http.StatusOK, append(b, '}'))
+	return im.step()
 }
 
 // readLine reads up to the end of a line, without it: io.EOF when there is none,
