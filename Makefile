@@ -8,6 +8,8 @@ LDFLAGS    := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Leave out of Google's client what nobody here uses: its own way into Google's
 # network, and the pages of golang.org/x/net/trace. They are a third of the binary.
 TAGS       := disable_grpc_modules,grpcnotrace
+# All that need not be compiled otherwise is compiled like the binary: once.
+LIKEBIN    = CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)"
 LINTER     := v2.15.0
 FUZZTIME   ?= 30s
 # More flags for go test, such as -run TestStore.
@@ -18,15 +20,15 @@ BENCHFLAGS ?=
 RACE       := $(if $(shell command -v gcc),-race)
 # Starts the servers that tests need, runs a command, and ends with a line for
 # each engine.
-WITHSERVERS = $(GO) run ./internal/testdb/cmd/testservers --
+WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test test-deps test-firefox lint linter fuzz check bench bench-rows soak docs clean
+.PHONY: help build run dist test testservers test-deps test-firefox lint linter fuzz check bench bench-rows soak docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## build bin/holdfast
-	@CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+	@$(LIKEBIN) $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
 
 run: build ## build and serve, with the data in ./holdfast-data
 	@$(BIN) serve
@@ -45,15 +47,17 @@ dist: ## make the files of a release in dist/: tarballs, Debian packages, checks
 # among goroutines, with. To compile Google's client of Spanner for the detector
 # takes more than a minute of processor time, so what imports it is tested
 # without, too, and so is app, which wires it; `make soak` has all of them with.
-# The second half is compiled like bin/holdfast, so that nothing is compiled twice.
 UNRACED   = grep -wE "sqlite|spanner|spannerdb|spannertest|app|holdfast/cmd|httpapi|test|bench"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
-test: test-deps build ## run every test on every engine, real browsers included
+test: test-deps build testservers ## run every test on every engine, real browsers included
 	$(WITHSERVERS) sh -c '\
 		$(TEST) $(RACE) $$($(GO) list ./... | $(UNRACED) -v); failed=$$?; \
-		export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)"; \
+		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN); \
 		$(TEST) $$($(GO) list ./... | $(UNRACED)) && exit $$failed'
+
+testservers:
+	@$(LIKEBIN) $(GO) build -buildvcs=false -o bin/testservers ./internal/testdb/cmd/testservers
 
 # What the tests start that is not ours: Debian's package, and a file that shows
 # that it is there. Tests start their own: SYSTEMD_OFFLINE keeps the packages
@@ -85,20 +89,28 @@ test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not
 test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
 	HOLDFAST_BIN=$(CURDIR)/$(BIN) $(TEST) -v ./test/firefox/...
 
-lint: bin/golangci-lint-$(LINTER) ## gofmt, go vet, golangci-lint
+lint: bin/golangci-lint-$(LINTER) ## gofmt, golangci-lint with all of go vet
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
-	$(GO) vet ./...
-	bin/golangci-lint-$(LINTER) run --allow-parallel-runners
+	$(LIKEBIN) bin/golangci-lint-$(LINTER) run --allow-parallel-runners
 
 linter: bin/golangci-lint-$(LINTER)
 
 bin/golangci-lint-$(LINTER):
-	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
+	$(LIKEBIN) GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTER)
 	mv bin/golangci-lint $@
 
+# What -fuzz asks the compiler for, in all packages but a few of Go's own. Where
+# time is short, FUZZBUILD=-gcflags=holdfast/...=-d=libfuzzer asks for it in ours.
+FUZZBUILD  ?= -fuzz=.
+
 fuzz: ## run every fuzz target for FUZZTIME each (30s)
-	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/\/[^/]*:func / /' | sort | while read -r dir target; do \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null || exit 1; \
+	@set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; export $(LIKEBIN); cache=$$($(GO) env GOCACHE)/fuzz; \
+	for dir in $$(grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		$(GO) test -c -vet=off $(FUZZBUILD) -o "$$bin/fuzz.test" "$$dir"; \
+		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$$dir"/*_test.go); do \
+			echo "$$dir $$target"; \
+			(cd "$$dir" && "$$bin/fuzz.test" -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir "$$cache/$$dir" </dev/null); \
+		done; \
 	done
 
 check: lint test ## all that must pass before a change lands
@@ -114,7 +126,7 @@ bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into d
 # The packages whose tests draw random steps against a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')
 
-soak: build ## the long run: models with 50 times the steps, every test 5 times, fuzzing for 10 minutes each
+soak: build testservers ## the long run: models with 50 times the steps, every test 5 times, fuzzing for 10 minutes each
 	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 4h -rapid.checks=5000 $(MODELS)
 	$(WITHSERVERS) $(GO) test $(RACE) -count=5 -timeout 2h ./...
 	FAULT_ROUNDS=500 FAULT_MINUTE=10m FAULT_RECORDS=10000 $(GO) test -count=1 -timeout 2h ./test/fault
