@@ -15,8 +15,8 @@ import (
 )
 
 func (c *command) ext() *cobra.Command {
-	cmd := &cobra.Command{Use: "ext", Short: "Extension storage: tokens"}
-	cmd.AddCommand(c.extToken())
+	cmd := &cobra.Command{Use: "ext", Short: "Extension storage: tokens, installs, what they have, exports and imports"}
+	cmd.AddCommand(c.extToken(), c.extInstall(), c.extUsage(), c.extExport(), c.extImport())
 	return cmd
 }
 

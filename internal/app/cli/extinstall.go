@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	ext "holdfast/internal/extstorage"
+)
+
+func (c *command) extInstall() *cobra.Command {
+	cmd := &cobra.Command{Use: "install", Short: "What is registered of installs: tier, quotas, access"}
+	cmd.AddCommand(c.extInstallSet(), c.extInstallShow(), c.extInstallRevoke())
+	return cmd
+}
+
+// withInstall runs fn on the install that the flags name.
+func (c *command) withInstall(o *owner, fn func(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) error) func(*cobra.Command, []string) error {
+	return c.with(func(ctx context.Context, a *app.App, _ []string) error {
+		s, err := records(a)
+		if err != nil {
+			return err
+		}
+		install, err := o.parse(true)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, a, s, install)
+	})
+}
+
+func (c *command) extInstallSet() *cobra.Command {
+	var (
+		o          owner
+		r          ext.Registration
+		until      string
+		namespaces []string
+		restore    bool
+	)
+	cmd := &cobra.Command{
+		Use:   "set --tenant T --install I",
+		Short: "Register an install, or replace what is registered",
+		Long: "Register an install, or replace what is registered: what is not named is none. Quotas that are\n" +
+			"named override those of the tier for 14 days at most. Namespaces that are named are all that\n" +
+			"tokens may use, and with no more access than this.",
+		Example: "  holdfast ext install set --tenant $TENANT --install $INSTALL --tier large\n" +
+			"  holdfast ext install set --tenant $TENANT --install $INSTALL --bytes 1000000000 --namespace settings=rw --namespace log=r\n" +
+			"  holdfast ext install set --tenant $TENANT --install $INSTALL --restore",
+		Args: cobra.NoArgs,
+		RunE: c.withInstall(&o, func(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) (err error) {
+			if until != "" {
+				end, err := time.Parse(time.RFC3339, until)
+				if err != nil {
+					return errors.New("--until must be a time such as 2026-11-21T15:04:05Z")
+				}
+				r.Overrides.Until = ext.At(end)
+			}
+			if len(namespaces) > 0 {
+				if r.Namespaces, err = parseAccess("--namespace", namespaces); err != nil {
+					return err
+				}
+			}
+			in, _, err := s.RegisterInstall(ctx, install, r, restore)
+			if err != nil {
+				return err
+			}
+			return c.printInstall(s, install, &in, ext.At(a.Now()))
+		}),
+	}
+	o.flags(cmd)
+	_ = cmd.MarkFlagRequired("install")
+	f := cmd.Flags()
+	f.StringVar(&r.Tier, "tier", "", "a tier of extstorage.tiers")
+	f.Int64Var(&r.Overrides.Bytes, "bytes", 0, "bytes that it may have")
+	f.Int64Var(&r.Overrides.Namespaces, "namespaces", 0, "namespaces that it may have")
+	f.Int64Var(&r.Overrides.Keys, "keys", 0, "keys that each of its namespaces may have")
+	f.StringVar(&until, "until", "", "when bytes, namespaces and keys end (unset: in 14 days)")
+	f.StringArrayVar(&namespaces, "namespace", nil, "NS=ACCESS: what tokens may do in a namespace at most; as often as wanted")
+	f.BoolVar(&restore, "restore", false, "give access again to one that was revoked")
+	return cmd
+}
+
+func (c *command) extInstallShow() *cobra.Command {
+	var o owner
+	cmd := &cobra.Command{
+		Use: "show --tenant T --install I", Short: "Show what is registered of an install", Args: cobra.NoArgs,
+		RunE: c.withInstall(&o, func(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) error {
+			in, err := s.ShowInstall(ctx, install)
+			if err != nil {
+				return err
+			}
+			return c.printInstall(s, install, &in, ext.At(a.Now()))
+		}),
+	}
+	o.flags(cmd)
+	_ = cmd.MarkFlagRequired("install")
+	return cmd
+}
+
+func (c *command) extInstallRevoke() *cobra.Command {
+	var o owner
+	cmd := &cobra.Command{
+		Use:   "revoke --tenant T --install I",
+		Short: "End all access of an install, registered or not; what it has stays",
+		Long: "End all access of an install, registered or not, within a second on every running server. What\n" +
+			"it has stays. To give access again: ext install set --restore.",
+		Args: cobra.NoArgs,
+		RunE: c.withInstall(&o, func(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) error {
+			if err := s.RevokeInstall(ctx, install); err != nil {
+				return err
+			}
+			in, err := s.ShowInstall(ctx, install)
+			if err != nil {
+				return err
+			}
+			return c.printInstall(s, install, &in, ext.At(a.Now()))
+		}),
+	}
+	o.flags(cmd)
+	_ = cmd.MarkFlagRequired("install")
+	return cmd
+}
+
+func (c *command) printInstall(s *ext.Service, install ext.Owner, in *ext.Install, now ext.Moment) error {
+	w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
+	line := func(what string, says any) { fmt.Fprintf(w, "%s\t%v\n", what, says) }
+	line("tenant", install.Tenant)
+	line("install", install.Install)
+	if in.Tier != "" {
+		line("tier", in.Tier)
+	}
+	q := in.Quota(s.Config.QuotaOf(in.Tier), now)
+	line("may have", fmt.Sprintf("%d bytes, %d namespaces, %d keys in each", q.Bytes, q.Namespaces, q.Keys))
+	if in.Overrides.Until != 0 {
+		line("overrides end", moment(int64(in.Overrides.Until)))
+	}
+	if in.Namespaces != nil {
+		var all []string
+		for _, ns := range slices.Sorted(maps.Keys(in.Namespaces)) {
+			access, _ := in.Namespaces[ns].MarshalText() // has no error
+			all = append(all, fmt.Sprintf("%s=%s", ns, access))
+		}
+		line("namespaces", strings.Join(all, " "))
+	}
+	line("revoked", moment(int64(in.RevokedAt)))
+	line("created", moment(int64(in.CreatedAt)))
+	line("updated", moment(int64(in.UpdatedAt)))
+	return w.Flush()
+}
+
+func (c *command) extUsage() *cobra.Command {
+	var (
+		o     owner
+		audit bool
+	)
+	cmd := &cobra.Command{
+		Use:   "usage --tenant T --install I",
+		Short: "Show what an install has; with --audit count its rows and say where its counters differ",
+		Long: "Show what an install has and may have, as quotas count it. With --audit count its rows and hold\n" +
+			"its counters against them; exit status 1 when something differs.",
+		Args: cobra.NoArgs,
+		RunE: c.withInstall(&o, func(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) error {
+			if audit {
+				return c.auditUsage(ctx, s, install)
+			}
+			return c.printUsage(ctx, s, install, ext.At(a.Now()))
+		}),
+	}
+	o.flags(cmd)
+	_ = cmd.MarkFlagRequired("install")
+	cmd.Flags().BoolVar(&audit, "audit", false, "count all rows")
+	return cmd
+}
+
+// printUsage reads past what is registered: a revoked install still has what it
+// has.
+func (c *command) printUsage(ctx context.Context, s *ext.Service, install ext.Owner, now ext.Moment) error {
+	in, err := s.ShowInstall(ctx, install)
+	if err != nil && !errors.Is(err, ext.ErrNoInstall) {
+		return err
+	}
+	u, err := s.Store.Usage(ctx, install, now)
+	if err != nil {
+		return err
+	}
+	q := in.Quota(s.Config.QuotaOf(in.Tier), now)
+	w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "bytes\t%d of %d\nnamespaces\t%d of %d\nkeys\t%d, of %d in each namespace\n",
+		u.Counters.Bytes, q.Bytes, u.Counters.Namespaces, q.Namespaces, u.Counters.Keys, q.Keys)
+	for _, n := range u.Namespaces {
+		fmt.Fprintf(w, "  %s\t%d keys, %d bytes\n", n.Namespace, n.Keys, n.Bytes)
+	}
+	return w.Flush()
+}
+
+func (c *command) auditUsage(ctx context.Context, s *ext.Service, install ext.Owner) error {
+	found, err := s.Store.Audit(ctx, install)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "WHAT\tCOUNTER\tROWS")
+	fmt.Fprintf(w, "bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", found.Counters.Bytes, found.Counted.Bytes,
+		found.Counters.Keys, found.Counted.Keys, found.Counters.Namespaces, found.Counted.Namespaces)
+	for _, n := range found.Namespaces {
+		fmt.Fprintf(w, "keys of %s\t%d\t%d\n", n.Namespace, n.Keys, n.Counted)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if !found.Right() {
+		return errors.New("the counters of the install differ from its rows")
+	}
+	return nil
+}
