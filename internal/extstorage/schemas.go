@@ -17,7 +17,7 @@ var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be 
 // known from before may be right by one that has been activated since, so that
 // is looked up.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
-	known, cached := s.schemas.Get(at)
+	known, cached := s.schemas.get(at)
 	if cached {
 		if err := s.hold(known, v, want); err == nil || !fault.Is(err, fault.Invalid) {
 			return known.Version, err
@@ -27,7 +27,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Op
 	if err != nil {
 		return 0, err
 	}
-	s.schemas.Add(at, active)
+	s.schemas.add(at, active)
 	return active.Version, s.hold(active, v, want)
 }
 
@@ -141,7 +141,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 		return Schema{}, &ValidationError{Pointer: "/status", Reason: "must be active or deprecated"}
 	}
 	sc, err := s.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
-	s.schemas.Remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
+	s.schemas.remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
 	return sc, err
 }
 

@@ -48,16 +48,6 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// Bounds of what a process keeps of installs.
-const (
-	installsKept = 10_000
-	schemasKept  = 512 // documents of up to 64 KiB
-
-	// installAge is how old a registered install may be that requests are judged
-	// by: so long after it was revoked every process refuses it.
-	installAge = time.Second
-)
-
 // Service is the use cases of the room: it judges and limits what a client wants
 // and makes steps of the Store of it. It is safe for concurrent use.
 type Service struct {
@@ -65,20 +55,9 @@ type Service struct {
 	limits   Limits
 	cursors  sealer
 	signals  signals
+	grants   *lru.Cache[string, Grant]
 	installs *lru.Cache[Owner, seenInstall]
-	schemas  *lru.Cache[namespaceOf, Schema]
-}
-
-// seenInstall is an install as it was no earlier than at a time.
-type seenInstall struct {
-	Install
-	at time.Time
-}
-
-// namespaceOf is a namespace of an install.
-type namespaceOf struct {
-	Owner
-	Namespace
+	schemas  seenSchemas
 }
 
 // NewService returns the service; fault.Invalid without a key for cursors.
@@ -89,15 +68,10 @@ func NewService(o Options) (*Service, error) {
 	if o.After == nil {
 		o.After = time.After
 	}
-	installs, err := lru.New[Owner, seenInstall](installsKept)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "no room for installs", err)
-	}
-	schemas, err := lru.New[namespaceOf, Schema](schemasKept)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "no room for schemas", err)
-	}
-	return &Service{Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKey}, installs: installs, schemas: schemas}, nil
+	return &Service{
+		Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKey},
+		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
+	}, nil
 }
 
 // Limits are what a request may bring.
@@ -235,7 +209,7 @@ func (s *Service) mend(ctx context.Context, a *plan, err error) error {
 	over, _ := errors.AsType[*QuotaError](err)
 	switch {
 	case errors.Is(err, ErrSchemaChanged) && item != nil:
-		s.schemas.Remove(namespaceOf{a.owner, a.ops[item.Index].Namespace})
+		s.schemas.remove(namespaceOf{a.owner, a.ops[item.Index].Namespace})
 		return nil //nolint:nilerr // it is mended
 	case over != nil && over.Expired:
 		for {

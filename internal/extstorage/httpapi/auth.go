@@ -44,7 +44,7 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	grant, err := ext.ParseGrant(c.Raw)
+	grant, err := x.service.ParseGrant(c.Raw)
 	if err != nil {
 		return unauthenticated(errClaims)
 	}

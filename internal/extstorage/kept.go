@@ -1,0 +1,87 @@
+package extstorage
+
+import (
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Bounds of what a process keeps of what it has read.
+const (
+	grantsKept   = 4096 // claims of a token are mostly less than a kilobyte, and never more than eight
+	installsKept = 10_000
+	schemasKept  = 512    // documents of up to 64 KiB
+	freeKept     = 20_000 // namespaces that have no schema: most
+
+	// installAge is how old a registered install may be that requests are judged
+	// by: so long after it was revoked every process refuses it.
+	installAge = time.Second
+)
+
+// keep makes room for so many, more than 0.
+func keep[K comparable, V any](n int) *lru.Cache[K, V] {
+	c, err := lru.New[K, V](n)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// seenInstall is an install as it was no earlier than at a time.
+type seenInstall struct {
+	Install
+	at time.Time
+}
+
+// namespaceOf is a namespace of an install.
+type namespaceOf struct {
+	Owner
+	Namespace
+}
+
+// seenSchemas are the active schemas of namespaces, and which have none. What is
+// not so any more the Store refuses, so the two need no common lock.
+type seenSchemas struct {
+	schemas *lru.Cache[namespaceOf, Schema]
+	free    *lru.Cache[namespaceOf, struct{}]
+}
+
+func newSeenSchemas() seenSchemas {
+	return seenSchemas{keep[namespaceOf, Schema](schemasKept), keep[namespaceOf, struct{}](freeKept)}
+}
+
+// get is what was seen last; version 0 is no schema.
+func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
+	if sc, ok := s.schemas.Get(at); ok {
+		return sc, true
+	}
+	_, ok := s.free.Get(at)
+	return Schema{}, ok
+}
+
+func (s *seenSchemas) add(at namespaceOf, sc Schema) {
+	s.remove(at)
+	if sc.Version == 0 {
+		s.free.Add(at, struct{}{})
+	} else {
+		s.schemas.Add(at, sc)
+	}
+}
+
+func (s *seenSchemas) remove(at namespaceOf) {
+	s.schemas.Remove(at)
+	s.free.Remove(at)
+}
+
+// ParseGrant is the function of that name, which takes longer than the rest of a
+// token whose signature is known already. Grants are shared: they do not change.
+func (s *Service) ParseGrant(claims []byte) (Grant, error) {
+	if g, known := s.grants.Get(string(claims)); known {
+		return g, nil
+	}
+	g, err := ParseGrant(claims)
+	if err == nil {
+		s.grants.Add(string(claims), g)
+	}
+	return g, err
+}
