@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,13 +46,13 @@ func extScript(w *extWork) (script string, vars map[string]string) {
 	}
 	null := array(make([]string, n))
 	vars = map[string]string{
-		"kinds":      all(func(op *extOp) string { return fmt.Sprint(op.kind) }),
+		"kinds":      all(func(op *extOp) string { return strconv.Itoa(op.kind) }),
 		"namespaces": all(func(op *extOp) string { return op.ns }),
 		"guards":     null, "none": null, "expiries": null,
 		"values":   all(func(op *extOp) string { return op.value }),
 		"metadata": all(func(op *extOp) string { return maybe(op.kind == extPut, `{}`) }),
 		"keeps":    all(func(*extOp) string { return "f" }),
-		"schemas":  all(func(op *extOp) string { return fmt.Sprint(op.schema) }),
+		"schemas":  all(func(op *extOp) string { return strconv.Itoa(op.schema) }),
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\\set owner %d + :client_id\n", extFirst)
