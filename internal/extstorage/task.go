@@ -86,7 +86,7 @@ func (s *Service) checkTask(t *Task) error {
 // Do does one task.
 func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	results, err := s.write(ctx, r, []Task{t})
-	if item, ok := errors.AsType[*ItemError](err); ok {
+	if item, ok := err.(*ItemError); ok { //nolint:errorlint // what wraps one is more than its item's failure
 		return Result{}, item.Err
 	}
 	if err != nil {

@@ -68,6 +68,7 @@ type faulty struct {
 	apply  func(context.Context) error
 	get    func(context.Context) error
 	export func(after ext.Position) error
+	wrote  func(ext.Write)
 }
 
 func (f *faulty) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applied, error) {
@@ -75,6 +76,9 @@ func (f *faulty) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Appli
 		if err := f.apply(ctx); err != nil {
 			return ext.Applied{}, err
 		}
+	}
+	if f.wrote != nil {
+		f.wrote(w)
 	}
 	return f.Store.Apply(ctx, o, w)
 }

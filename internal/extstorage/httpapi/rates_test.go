@@ -1,0 +1,69 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+)
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{rates: &ext.Rates{Reads: 60, ReadBurst: 3, Writes: 60, WriteBurst: 2, Tenant: 1000, TenantBurst: 1000}})
+	c := s.install(t)
+	limits := func(a *answer, limit, remaining, reset string) *answer {
+		t.Helper()
+		return a.has("RateLimit-Limit", limit).has("RateLimit-Remaining", remaining).has("RateLimit-Reset", reset)
+	}
+	// What is not the client's does not count.
+	c.with("").get(records).is(http.StatusUnauthorized).has("RateLimit-Limit", "")
+	c.get("/ext/v1/installs/33333333-3333-4333-8333-333333333333/usage").is(http.StatusForbidden).has("RateLimit-Limit", "")
+	c.get("/nothing").is(http.StatusNotFound).has("RateLimit-Limit", "")
+
+	limits(c.put("k", `{"value":1}`).is(http.StatusCreated), "2", "1", "1")
+	limits(c.put("k", `{}`).is(http.StatusBadRequest), "2", "0", "2") // also what is wrong
+	limits(c.put("k", `{"value":2}`).fails(429, "RATE_LIMITED"), "2", "0", "2").has("Retry-After", "1")
+	c.delete("k").fails(429, "RATE_LIMITED")
+	limits(c.get(records+"/k").is(http.StatusOK).says(`{"value":1}`), "3", "2", "1")
+	c.do(http.MethodHead, records+"/k", "").is(http.StatusOK)
+	c.post("/namespaces/a/schemas/check", `{"schema":true}`).is(http.StatusOK) // a read
+	limits(c.get(records).fails(429, "RATE_LIMITED"), "3", "0", "3").has("Retry-After", "1")
+	limits(s.installOf(t, c.tenant).get(records).is(http.StatusOK), "3", "2", "1")
+
+	s.clock.Advance(time.Second)
+	c.put("k", `{"value":2}`).is(http.StatusOK)
+	c.get(records).is(http.StatusOK)
+	c.get(records).fails(429, "RATE_LIMITED")
+}
+
+// All installs of a tenant have a rate together, of which one that is over its
+// own takes nothing.
+func TestTenantsRate(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{rates: &ext.Rates{Reads: 60, ReadBurst: 3, Writes: 60, WriteBurst: 3, Tenant: 2, TenantBurst: 5}})
+	one := s.install(t)
+	two, three := s.installOf(t, one.tenant), s.installOf(t, one.tenant)
+	for range 3 {
+		one.get("/usage").is(http.StatusOK)
+	}
+	for range 5 {
+		one.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "3")
+	}
+	two.get("/usage").is(http.StatusOK)
+	two.put("k", `{"value":1}`).is(http.StatusCreated)
+	three.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "3").has("Retry-After", "1")
+	s.install(t).get("/usage").is(http.StatusOK) // of another tenant
+	s.clock.Advance(500 * time.Millisecond)
+	three.get("/usage").is(http.StatusOK)
+}
+
+func TestNoRates(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for range 500 {
+		if a := c.get("/usage").is(http.StatusOK); a.header.Get("RateLimit-Limit") != "" {
+			t.Fatalf("there is a limit: %v", a.header)
+		}
+	}
+}
