@@ -178,7 +178,7 @@ type UsageReport struct {
 }
 
 // Usage reads what an install has, with those namespaces that the bearer may do
-// something in.
+// something in. What has expired is not counted, for no write is refused for it.
 func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -189,6 +189,7 @@ func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	if err != nil {
 		return UsageReport{}, err
 	}
+	used.Counters = used.live()
 	used.Namespaces = slices.DeleteFunc(used.Namespaces, func(n NamespaceUsage) bool { return p.In(n.Namespace) == 0 })
 	u := UsageReport{Usage: used, Quota: s.quota(&p.install, now)}
 	u.warn("namespaces", "", u.Quota.Namespaces, used.Counters.Namespaces)

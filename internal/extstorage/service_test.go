@@ -255,6 +255,24 @@ func TestSchemaVersion(t *testing.T) {
 	m.wantValue(t, "k", `[]`)
 }
 
+// TestArraysAreValidatedWhole: an array is one value, for whoever wants arrays and
+// for whoever wants what its elements are.
+func TestArraysAreValidatedWhole(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	m.activate(t, `{"type":"array","minItems":1,"items":{"type":"object"}}`)
+	m.do(t, task(ext.PutTask, "k", `[{}]`))
+	for value, place := range map[string]string{`[]`: "/value", `{}`: "/value", `[{},1]`: "/value/1"} {
+		_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", value))
+		wantPlace(t, value, err, place)
+	}
+	m.activate(t, `{"type":"object"}`)
+	for _, value := range []string{`[]`, `[{}]`} {
+		_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", value))
+		wantPlace(t, value, err, "/value")
+	}
+}
+
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	m := newRoom(t)
@@ -538,5 +556,20 @@ func TestLimits(t *testing.T) {
 		if err := with(change); !errors.Is(err, ext.ErrTooLarge) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// What has expired is in nobody's way, so it is not counted either.
+func TestUsageOfExpired(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	put := task(ext.PutTask, "brief", `"x"`)
+	put.TTL = ext.Some[int64](60)
+	m.do(t, put)
+	m.do(t, task(ext.PutTask, "lasting", `"x"`))
+	m.clock.Advance(time.Minute)
+	u, err := m.Usage(t.Context(), m.r)
+	if want := (ext.Counters{Bytes: 5, Keys: 1, Namespaces: 1}); err != nil || u.Counters != want {
+		t.Errorf("%+v, want %+v (%v)", u.Counters, want, err)
 	}
 }

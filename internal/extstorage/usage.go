@@ -6,6 +6,16 @@ type Usage struct {
 	Namespaces []NamespaceUsage // those with a live record, in their order
 }
 
+// live counts without what has expired.
+func (u *Usage) live() (c Counters) {
+	for _, n := range u.Namespaces {
+		c.Namespaces++
+		c.Keys += n.Keys
+		c.Bytes += n.Bytes
+	}
+	return c
+}
+
 // NamespaceUsage is one namespace's share: live records.
 type NamespaceUsage struct {
 	Namespace Namespace

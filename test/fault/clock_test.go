@@ -71,8 +71,19 @@ func newHands(t *testing.T) *hands {
 // set makes the clock wrong by off.
 func (c *hands) set(off time.Duration) {
 	c.t.Helper()
+	c.write(off.String())
+}
+
+// stop makes the clock stand still at a time.
+func (c *hands) stop(at time.Time) {
+	c.t.Helper()
+	c.write(at.Format(time.RFC3339Nano))
+}
+
+func (c *hands) write(text string) {
+	c.t.Helper()
 	next := c.file + "-next"
-	must(c.t, os.WriteFile(next, []byte(off.String()), 0o600))
+	must(c.t, os.WriteFile(next, []byte(text), 0o600))
 	must(c.t, os.Rename(next, c.file))
 }
 

@@ -1,5 +1,6 @@
-// Command clocked is holdfast by a clock that a test turns: the machine's, and
-// what stands in the file CLOCKED_BY, a duration such as -1h.
+// Command clocked is holdfast by a clock that a test turns. In the file CLOCKED_BY
+// is how far it is off the machine's, a duration such as -1h, or a time in RFC
+// 3339, at which it stands still.
 package main
 
 import (
@@ -27,6 +28,9 @@ func now() time.Time {
 	text, err := os.ReadFile(os.Getenv("CLOCKED_BY"))
 	if err != nil {
 		panic(err)
+	}
+	if at, err := time.Parse(time.RFC3339Nano, string(text)); err == nil {
+		return at
 	}
 	off, err := time.ParseDuration(string(text))
 	if err != nil {

@@ -1,0 +1,229 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// A record is there until the millisecond before it expires, and from then on it
+// is nowhere, nor in anybody's way, although nobody has swept: by the server's
+// clock, whatever the database believes of the time.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		expiry(t, testdb.SQLite(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		expiry(t, t.TempDir(), roomsOn(testdb.PostgresDatabase(t))...)
+	})
+}
+
+// The quota of the installs of the test.
+const (
+	fewKeys       = 4
+	fewNamespaces = 2
+	fewBytes      = 8000
+)
+
+func expiry(t *testing.T, data string, vars ...string) {
+	t.Helper()
+	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0", fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", fewKeys),
+		fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__NAMESPACES=%d", fewNamespaces), fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__BYTES=%d", fewBytes))
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	hands := newHands(t)
+	h := &harness{t: t, client: &http.Client{Timeout: bound}, server: hands.serve(data, vars...)}
+	t.Cleanup(h.client.CloseIdleConnections)
+	for i, off := range []time.Duration{0, -5 * 365 * 24 * time.Hour, 5 * 365 * 24 * time.Hour} {
+		v := &vigil{harness: h, hands: hands, begin: time.Now().Add(off).Truncate(time.Millisecond).UTC()}
+		v.in = v.install(10 * i)
+		v.lives()
+		v.in = v.install(10*i + 1)
+		v.makesRoom("keys", func(n int) call { return v.put("settings", fmt.Sprint(n), 10) }, fewKeys)
+		v.in = v.install(10*i + 2)
+		v.makesRoom("bytes", func(n int) call { return v.put("settings", fmt.Sprint(n), fewBytes/2-10) }, 2)
+		v.in = v.install(10*i + 3)
+		v.makesRoom("namespaces", func(n int) call { return v.put([]string{"settings", "log", "counters"}[n], "x", 10) }, fewNamespaces)
+		v.tokens(v.install(10*i + 4))
+	}
+}
+
+// vigil watches an install at moments.
+type vigil struct {
+	*harness
+	hands *hands
+	begin time.Time // by the server's clock
+	in    *install
+}
+
+// lifetime is the shortest that there is.
+const lifetime = time.Minute
+
+// install is a new one, with a token of the server's time.
+func (v *vigil) install(n int) *install {
+	in := newInstall(v.t, n)
+	in.token = extToken(v.t, in.id, map[string]string{"settings": "rw", "log": "rw", "counters": "rw"}, v.begin, time.Hour)
+	return in
+}
+
+// at stops the clock so long after the beginning.
+func (v *vigil) at(after time.Duration) { v.hands.stop(v.begin.Add(after)) }
+
+// put is of a record that lives for a minute.
+func (v *vigil) put(namespace, key string, size int) call {
+	return call{method: http.MethodPut, path: spot{namespace, key}.at(),
+		body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
+}
+
+// counts are what is told of an install.
+type counts struct {
+	Bytes       struct{ Used int64 }
+	Keys        struct{ Used int64 }
+	Namespaces  struct{ Used int64 }
+	ByNamespace []namespaceUsage
+	Warnings    []struct{ What string }
+}
+
+// seen is everything that lists what is there.
+func (v *vigil) seen() (items, exported int, used counts) {
+	v.t.Helper()
+	for _, ns := range []string{"settings", "log", "counters"} {
+		items += len(v.pages(v.in, ns))
+	}
+	a := v.call(v.in, http.StatusOK, call{method: http.MethodGet, path: "/export"}, nil)
+	v.call(v.in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}, &used)
+	return items, strings.Count(a.Body, `"revision":`), used
+}
+
+// lives follows one record beyond its end.
+func (v *vigil) lives() {
+	v.t.Helper()
+	at := spot{"settings", "brief"}
+	record := func(method, body string, header ...string) call {
+		c := call{method: method, path: at.at(), body: body, header: map[string]string{}}
+		if len(header) > 0 {
+			c.header[header[0]] = header[1]
+		}
+		return c
+	}
+	v.at(0)
+	var meta wireRecord
+	v.call(v.in, http.StatusCreated, v.put(at.namespace, at.key, 10), &meta)
+	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
+		v.t.Errorf("put at %v it expires at %v, want %s", v.begin, meta.Expires, want)
+	}
+	v.at(lifetime / 2)
+	first := v.call(v.in, http.StatusOK, record(http.MethodPatch, `{"n":1}`), &meta).Header.Get("ETag")
+	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
+		v.t.Errorf("a patch has made it expire at %v, want %s", meta.Expires, want)
+	}
+
+	v.at(lifetime - time.Millisecond)
+	v.call(v.in, http.StatusOK, record(http.MethodGet, ""), &meta)
+	v.call(v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":0}`), nil)
+	v.call(v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-None-Match", "*"), nil)
+	if items, exported, used := v.seen(); meta.Revision != 2 || items != 1 || exported != 1 || used.Keys.Used != 1 || len(used.ByNamespace) != 1 {
+		v.t.Errorf("a millisecond before its end: revision %d, %d listed, %d exported, %+v", meta.Revision, items, exported, used)
+	}
+
+	v.at(lifetime)
+	v.call(v.in, http.StatusNotFound, record(http.MethodGet, ""), nil)
+	v.call(v.in, http.StatusNotFound, record(http.MethodPatch, `{"n":2}`), nil)
+	v.call(v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":2}`), nil)
+	v.call(v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-Match", first), nil)
+	c := record(http.MethodDelete, "")
+	c.path += "?ifRevision=2"
+	v.call(v.in, http.StatusConflict, c, nil)
+	v.call(v.in, http.StatusOK, call{method: http.MethodPost, path: "/batch",
+		body: `{"ops":[{"op":"check","namespace":"settings","key":"brief","ifRevision":0}]}`}, nil)
+	if items, exported, used := v.seen(); items != 0 || exported != 0 || used.Keys.Used != 0 || used.Bytes.Used != 0 || used.Namespaces.Used != 0 || len(used.ByNamespace) != 0 {
+		v.t.Errorf("at its end: %d listed, %d exported, %+v", items, exported, used)
+	}
+	if lines := v.changes(v.in, 0); len(lines) != 2 {
+		v.t.Errorf("reading and being refused has changed something: %v", lines)
+	}
+
+	// What is written there is another life.
+	second := v.call(v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
+	if meta.Revision != 1 || second == first || meta.Expires != nil {
+		v.t.Errorf("written over it: revision %d, tags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)
+	}
+	if lines := v.changes(v.in, 2); len(lines) != 1 || lines[0].op != "put" || lines[0].revision != 1 {
+		v.t.Errorf("written over it: %v", lines)
+	}
+	v.at(2 * lifetime)
+	v.call(v.in, http.StatusOK, record(http.MethodGet, ""), nil)
+}
+
+// makesRoom uses up a quota with records that live for a minute. Up to their end
+// one more is refused, and from then on it is not.
+func (v *vigil) makesRoom(what string, put func(n int) call, most int) {
+	v.t.Helper()
+	v.at(0)
+	for n := range most {
+		v.call(v.in, http.StatusCreated, put(n), nil)
+	}
+	warned := func() bool {
+		_, _, used := v.seen()
+		for _, w := range used.Warnings {
+			if w.What == what {
+				return true
+			}
+		}
+		return false
+	}
+	v.at(lifetime - time.Millisecond)
+	a := v.call(v.in, http.StatusTooManyRequests, put(most), nil)
+	if !strings.Contains(a.Body, `"QUOTA_EXCEEDED"`) || a.Header.Get("Retry-After") != "" {
+		v.t.Errorf("%s: %s, and again after %s s", what, a.Body, a.Header.Get("Retry-After"))
+	}
+	if !warned() {
+		v.t.Errorf("%s: they are used up, and nobody is warned", what)
+	}
+
+	v.at(lifetime)
+	if warned() {
+		v.t.Errorf("%s: what has expired is warned of", what)
+	}
+	v.call(v.in, http.StatusCreated, put(most), nil)
+	if items, exported, used := v.seen(); items != 1 || exported != 1 || used.Keys.Used != 1 {
+		v.t.Errorf("%s: %d listed, %d exported, %+v", what, items, exported, used)
+	}
+	lines := v.changes(v.in, int64(most))
+	for i, line := range lines {
+		if op := map[bool]string{true: "put", false: "expire"}[i == len(lines)-1]; line.op != op {
+			v.t.Errorf("%s: room was made by %v", what, lines)
+		}
+	}
+}
+
+// tokens are good for half a minute before and after their time, as the clocks
+// of those who sign them may be wrong.
+func (v *vigil) tokens(in *install) {
+	v.t.Helper()
+	const leeway = 30 * time.Second
+	begin := v.begin.Truncate(time.Second) // as tokens have it
+	in.token = extToken(v.t, in.id, map[string]string{"settings": "r"}, begin, lifetime)
+	for at, status := range map[time.Time]int{
+		begin.Add(-leeway - time.Millisecond):           http.StatusUnauthorized,
+		begin.Add(-leeway):                              http.StatusOK,
+		begin.Add(lifetime + leeway - time.Millisecond): http.StatusOK,
+		begin.Add(lifetime + leeway):                    http.StatusUnauthorized,
+	} {
+		v.hands.stop(at)
+		a := v.call(in, status, call{method: http.MethodGet, path: "/namespaces/settings/records"}, nil)
+		if challenge := a.Header.Get("WWW-Authenticate"); (status == http.StatusOK) != (challenge == "") {
+			v.t.Errorf("%v after a token's time begins: %d, and the challenge %q", at.Sub(begin), status, challenge)
+		}
+	}
+}
