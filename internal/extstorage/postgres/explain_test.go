@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -167,6 +168,49 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 				t.Errorf("what has expired is found by %s %s", n.Type, n.Index)
 			}
 		})
+	}
+}
+
+// TestWritesCountNothing: a write reads the rows that it is about, however many
+// others the install has.
+func TestWritesCountNothing(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	migrateAndRun(t, url, `
+		INSERT INTO ext_storage_records SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-1', 'key-' || k, 1, '"x"', '{}', NULL, '2023-01-01', '2023-01-01', 3, 2, k
+			FROM generate_series(1, 1000) k;
+		INSERT INTO ext_storage_namespaces VALUES ('`+filledTenant+`', '`+filledInstall+`', 'ns-1', 1000);
+		INSERT INTO ext_storage_usage VALUES ('`+filledTenant+`', '`+filledInstall+`', 5000, 1000, 1, '2023-01-01', 1000); ANALYZE`)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	put := func(key ext.Key) ext.Op {
+		return ext.Op{Namespace: "ns-1", Key: key, Value: "1", Metadata: ext.EmptyObject}
+	}
+	for name, op := range map[string]ext.Op{
+		"put": put("key-7"), "put of a new key": put("new"), "delete": {Kind: ext.Delete, Namespace: "ns-1", Key: "key-8"},
+	} {
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var (
+			answer []int64
+			read   int64
+		)
+		w := ext.Write{Ops: []ext.Op{op}, Now: filledAt, Quota: ext.DefaultQuota()}
+		if err := tx.QueryRow(t.Context(), sqlApply.SQL, applying(w)...).Scan(&answer); err != nil || answer[0] != done {
+			t.Fatalf("%s: %v, %v", name, answer, err)
+		}
+		err = tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables WHERE relname LIKE 'ext\_%'`).Scan(&read)
+		if err != nil || read > 20 {
+			t.Errorf("%s reads %d rows, %v", name, read, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -84,6 +84,16 @@ CHECK ((namespaces_count >= 0))`,
 			}
 		}
 	}
+	// The lock of an install is updated by every write: beside itself, in the same
+	// page.
+	options := lines(t, db, `SELECT concat_ws(' ', relname, reloptions::text) FROM pg_class WHERE relname LIKE 'ext\_%' AND reloptions IS NOT NULL ORDER BY 1`)
+	if want := []string{
+		"ext_storage_namespaces {fillfactor=50}",
+		"ext_storage_records {autovacuum_vacuum_scale_factor=0.05,autovacuum_analyze_scale_factor=0.02}",
+		"ext_storage_usage {fillfactor=50}",
+	}; !slices.Equal(options, want) {
+		t.Errorf("the tables are kept as\n%s", strings.Join(options, "\n"))
+	}
 	if triggers := lines(t, db, `SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal`); len(triggers) > 0 {
 		t.Errorf("Citus has no triggers, but %v", triggers)
 	}

@@ -12,6 +12,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
@@ -51,19 +52,13 @@ type Event struct {
 // Run runs the suite. What open opens is closed by a cleanup of its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
-	all := groups()
-	known := map[string]bool{}
-	for _, g := range all {
-		for _, c := range g.checks {
-			known[g.name+"/"+c.name] = true
-		}
-	}
+	known := Names()
 	for name := range h.Exempt {
-		if !known[name] {
+		if !slices.Contains(known, name) {
 			t.Errorf("%s is exempt and does not exist", name)
 		}
 	}
-	for _, g := range all {
+	for _, g := range groups() {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range g.checks {
@@ -83,6 +78,16 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 			}
 		})
 	}
+}
+
+// Names are those of all tests, as "Group/Test".
+func Names() (all []string) {
+	for _, g := range groups() {
+		for _, c := range g.checks {
+			all = append(all, g.name+"/"+c.name)
+		}
+	}
+	return all
 }
 
 // check is one test; the user it gets is fresh.

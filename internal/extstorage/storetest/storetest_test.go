@@ -256,13 +256,10 @@ func (s *memory) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment)
 func TestNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, g := range groups() {
-		for _, c := range g.checks {
-			name := g.name + "/" + c.name
-			if seen[name] {
-				t.Errorf("two tests are called %s", name)
-			}
-			seen[name] = true
+	for _, name := range Names() {
+		if seen[name] {
+			t.Errorf("two tests are called %s", name)
 		}
+		seen[name] = true
 	}
 }
