@@ -8,6 +8,61 @@ import (
 	"holdfast/internal/testdb"
 )
 
+const (
+	owner = "tenant_id, extension_install_id"
+	both  = "tenant_id uuid not null\nextension_install_id uuid not null\n"
+	times = "created_at timestamp with time zone not null default now()\nupdated_at timestamp with time zone not null default now()\n"
+)
+
+// documented are the tables as operators know them, with what is added.
+var documented = map[string]struct{ columns, constraints, indexes string }{
+	"ext_storage_records": {
+		both + `namespace text not null by C
+key text not null by C
+revision bigint not null default 1
+value jsonb not null
+metadata jsonb default '{}'::jsonb
+ttl_expires_at timestamp with time zone
+` + times + `value_bytes integer not null
+metadata_bytes integer not null
+change_seq bigint not null`,
+		// The key's check is stricter than the document's: no key is empty.
+		`PRIMARY KEY (` + owner + `, namespace, key)
+CHECK ((((length(key) >= 1) AND (length(key) <= 128)) AND (key !~ '/'::text)))
+CHECK (((length(namespace) <= 64) AND (namespace ~ '^[a-z0-9][a-z0-9-]*$'::text)))
+CHECK (((metadata IS NULL) OR (jsonb_typeof(metadata) = 'object'::text)))
+CHECK ((revision > 0))`,
+		// ext_storage_namespace_idx has the columns of the primary key, which
+		// stands for it.
+		`CREATE INDEX ext_storage_expired_idx ON ext_storage_records USING btree (` + owner + `, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
+CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records USING btree (` + owner + `, ttl_expires_at, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
+CREATE INDEX ext_storage_sweep_idx ON ext_storage_records USING btree (ttl_expires_at, ` + owner + `) WHERE (ttl_expires_at IS NOT NULL)`,
+	},
+	"ext_storage_schemas": {
+		both + `namespace text not null by C
+schema_version integer not null
+schema_document jsonb not null
+status text not null
+` + times + `created_by uuid`,
+		`PRIMARY KEY (` + owner + `, namespace, schema_version)
+CHECK ((status = ANY (ARRAY['active'::text, 'deprecated'::text, 'draft'::text])))`,
+		`CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas USING btree (status)
+CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas USING btree (` + owner + `, namespace) WHERE (status = 'active'::text)`,
+	},
+	"ext_storage_usage": {
+		both + `bytes_used bigint not null default 0
+keys_count integer not null default 0
+namespaces_count integer not null default 0
+updated_at timestamp with time zone not null default now()
+change_seq bigint not null default 0`,
+		`PRIMARY KEY (` + owner + `)
+CHECK ((bytes_used >= 0))
+CHECK ((keys_count >= 0))
+CHECK ((namespaces_count >= 0))`,
+		``,
+	},
+}
+
 // TestTables reads in the catalogue that what operators and their tools rely on
 // is there: the columns, keys, checks and indexes of the three tables as they are
 // documented. Columns that are ours alone come after those.
@@ -25,57 +80,8 @@ func TestTables(t *testing.T) {
 			FROM pg_constraint WHERE conrelid = $1::regclass ORDER BY contype DESC, 1`
 		indexes = `SELECT replace(pg_get_indexdef(indexrelid), ' ON public.', ' ON ') FROM pg_index WHERE indrelid = $1::regclass AND NOT indisprimary
 			AND indisvalid ORDER BY 1`
-		owner = "tenant_id, extension_install_id"
-		both  = "tenant_id uuid not null\nextension_install_id uuid not null\n"
-		times = "created_at timestamp with time zone not null default now()\nupdated_at timestamp with time zone not null default now()\n"
 	)
-	for table, want := range map[string]struct{ columns, constraints, indexes string }{
-		"ext_storage_records": {
-			both + `namespace text not null by C
-key text not null by C
-revision bigint not null default 1
-value jsonb not null
-metadata jsonb default '{}'::jsonb
-ttl_expires_at timestamp with time zone
-` + times + `value_bytes integer not null
-metadata_bytes integer not null
-change_seq bigint not null`,
-			// The key's check is stricter than the document's: no key is empty.
-			`PRIMARY KEY (` + owner + `, namespace, key)
-CHECK ((((length(key) >= 1) AND (length(key) <= 128)) AND (key !~ '/'::text)))
-CHECK (((length(namespace) <= 64) AND (namespace ~ '^[a-z0-9][a-z0-9-]*$'::text)))
-CHECK (((metadata IS NULL) OR (jsonb_typeof(metadata) = 'object'::text)))
-CHECK ((revision > 0))`,
-			// ext_storage_namespace_idx has the columns of the primary key, which
-			// stands for it.
-			`CREATE INDEX ext_storage_expired_idx ON ext_storage_records USING btree (` + owner + `, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
-CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records USING btree (` + owner + `, ttl_expires_at, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
-CREATE INDEX ext_storage_sweep_idx ON ext_storage_records USING btree (ttl_expires_at, ` + owner + `) WHERE (ttl_expires_at IS NOT NULL)`,
-		},
-		"ext_storage_schemas": {
-			both + `namespace text not null by C
-schema_version integer not null
-schema_document jsonb not null
-status text not null
-` + times + `created_by uuid`,
-			`PRIMARY KEY (` + owner + `, namespace, schema_version)
-CHECK ((status = ANY (ARRAY['active'::text, 'deprecated'::text, 'draft'::text])))`,
-			`CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas USING btree (status)
-CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas USING btree (` + owner + `, namespace) WHERE (status = 'active'::text)`,
-		},
-		"ext_storage_usage": {
-			both + `bytes_used bigint not null default 0
-keys_count integer not null default 0
-namespaces_count integer not null default 0
-updated_at timestamp with time zone not null default now()
-change_seq bigint not null default 0`,
-			`PRIMARY KEY (` + owner + `)
-CHECK ((bytes_used >= 0))
-CHECK ((keys_count >= 0))
-CHECK ((namespaces_count >= 0))`,
-			``,
-		},
-	} {
+	for table, want := range documented {
 		for _, c := range []struct{ what, query, want string }{
 			{"columns", columns, want.columns}, {"constraints", constraints, want.constraints}, {"indexes", indexes, want.indexes},
 		} {
