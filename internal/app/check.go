@@ -64,6 +64,9 @@ const checkTimeout = 10 * time.Second
 func Check(ctx context.Context, cfg *Config, data string) []Finding {
 	found := checkFiles(cfg, data)
 	found = append(found, checkDatabases(ctx, cfg, data)...)
+	if path, ok := strings.CutPrefix(cfg.Extstorage.Audit, "file:"); ok && cfg.Extstorage.Enabled {
+		found = append(found, checkAudit(path))
+	}
 	found = append(found, checkListeners(cfg)...)
 	if cfg.Server.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, cfg))
@@ -137,12 +140,12 @@ func checkDatabases(ctx context.Context, cfg *Config, data string) []Finding {
 				continue
 			}
 		}
-		found = append(found, checkDatabase(ctx, cfg, r.room, what, data))
+		found = append(found, checkDatabase(ctx, cfg, r.room, what, data)...)
 	}
 	return found
 }
 
-func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Finding {
+func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	one := *cfg
@@ -153,38 +156,45 @@ func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) Fi
 	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true})
 	switch {
 	case err != nil && room == syncRoom && cfg.OnSpanner():
-		return Finding{Wrong, what, err.Error(), "gcloud auth application-default login, or name a key by GOOGLE_APPLICATION_CREDENTIALS; for the emulator, set syncstorage.spanner_emulator_host"}
+		return []Finding{{Wrong, what, err.Error(), "gcloud auth application-default login, or name a key by GOOGLE_APPLICATION_CREDENTIALS; for the emulator, set syncstorage.spanner_emulator_host"}}
 	case err != nil:
-		return Finding{Wrong, what, err.Error(), "see the message; --data says where the embedded databases are"}
+		return []Finding{{Wrong, what, err.Error(), "see the message; --data says where the embedded databases are"}}
 	}
 	defer func() { _ = a.Close() }() // nothing was written
 	d := a.databases[0]
 	pending, err := d.pending(ctx, d.set)
 	switch {
 	case err != nil:
-		return Finding{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}
+		return []Finding{{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}}
 	case len(pending) > 0 && d.engine == engineSQLite:
-		return Finding{State: Right, What: what, Says: fmt.Sprintf("%s: %d changes of the tables will be applied at the next start", d.where, len(pending))}
+		return []Finding{{State: Right, What: what, Says: fmt.Sprintf("%s: %d changes of the tables will be applied at the next start", d.where, len(pending))}}
 	case len(pending) > 0:
-		return Finding{Wrong, what, fmt.Sprintf("%s: the tables need %d changes", d.where, len(pending)), "run: holdfast migrate"}
+		return []Finding{{Wrong, what, fmt.Sprintf("%s: the tables need %d changes", d.where, len(pending)), "run: holdfast migrate"}}
 	}
 	found := Finding{State: Right, What: what, Says: d.where + ": reached, tables are up to date"}
 	if d.engine == engineSpanner && cfg.Syncstorage.EmulatorHost != "" {
 		found.Says += ", in an emulator, which keeps nothing"
 	}
 	if d.pooler == nil {
-		return found
+		return []Finding{found}
 	}
 	switch pooled, prepares, err := d.pooler(ctx); {
 	case err != nil:
-		return Finding{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}
+		return []Finding{{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}}
 	case pooled && prepares:
-		return Finding{Warning, what, d.where + ": reached through a connection pooler, and statements are prepared",
+		found = Finding{Warning, what, d.where + ": reached through a connection pooler, and statements are prepared",
 			"add default_query_exec_mode=exec to " + room + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)"}
 	case pooled:
 		found.Says += ", through a connection pooler"
 	}
-	return found
+	if d.inspect == nil {
+		return []Finding{found}
+	}
+	more, err := d.inspect(ctx)
+	if err != nil {
+		return []Finding{{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}}
+	}
+	return append([]Finding{found}, more...)
 }
 
 // checkListeners says whether the addresses are free, or this server's own.

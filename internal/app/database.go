@@ -32,6 +32,9 @@ type database struct {
 	pooler      func(context.Context) (pooled, prepares bool, err error)
 	queued      func() int // writes that wait for their turn; nil: not embedded
 	file        string     // "" when not embedded
+
+	extra   func(context.Context) (made string, err error) // what a migration makes besides; nil: nothing
+	inspect func(context.Context) ([]Finding, error)       // how the tables stand; nil: nobody looks
 }
 
 // pool is what the settings of a room say of its connections.
@@ -145,6 +148,12 @@ func migrateAll(ctx context.Context, databases []*database) (lines []string, err
 		applied, failed := d.migrate(ctx, d.set)
 		for _, m := range applied {
 			lines = append(lines, fmt.Sprintf("%s: applied %04d_%s to %s", d.room, m.Version, m.Name, d.where))
+		}
+		if failed == nil && d.extra != nil {
+			var made string
+			if made, failed = d.extra(ctx); made != "" {
+				lines = append(lines, fmt.Sprintf("%s: made %s in %s", d.room, made, d.where))
+			}
 		}
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %w", d.room, d.where, failed))

@@ -89,6 +89,17 @@ func (a *App) extStore(ctx context.Context, cfg ext.Config, create bool) (extSto
 		return nil, err
 	}
 	a.addPostgres(extRoom, db, t.url, set)
+	opened := a.databases[len(a.databases)-1]
+	opened.inspect = func(ctx context.Context) ([]Finding, error) { return inspectRecords(ctx, db, cfg.MetadataIndex) }
+	if cfg.MetadataIndex {
+		opened.extra = func(ctx context.Context) (string, error) {
+			made, err := extpostgres.EnsureMetadataIndex(ctx, db)
+			if !made {
+				return "", err
+			}
+			return "the index of the metadata", err
+		}
+	}
 	a.audit = extpostgres.Outbox(db)
 	return extpostgres.New(db), nil
 }

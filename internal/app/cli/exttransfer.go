@@ -148,8 +148,9 @@ type counting struct {
 
 func (r *counting) Read(p []byte) (n int, err error) {
 	n, err = r.Reader.Read(p)
-	r.read += int64(n)
-	r.bar.show(r.read)
+	if r.read += int64(n); n > 0 {
+		r.bar.show(r.read)
+	}
 	return n, err
 }
 
