@@ -129,3 +129,44 @@ func TestGateOpensAfterPanic(t *testing.T) {
 		t.Errorf("load %v", r.Gate.Load())
 	}
 }
+
+// TestStepOut: who waits beside the gate lets another in, and takes a place again
+// before he goes on; he who never does has none to give back.
+func TestStepOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate, outside := web.NewGate(1, time.Second), make(chan string)
+		r := room(func(w http.ResponseWriter, req *http.Request) error {
+			web.StepOut(w)
+			web.StepOut(w)
+			if <-outside == "done" {
+				return nil
+			}
+			if err := web.StepIn(w, req); err != nil {
+				return err
+			}
+			<-outside
+			return web.StepIn(w, req)
+		})
+		r.Gate = gate
+		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), answers: map[int]int{}}
+		c.send(3)
+		c.expectLoad(t, 0, 0)
+		outside <- "in"
+		c.send(0)
+		c.expectLoad(t, 1, time.Minute)
+		outside <- "in" // waits for the place
+		c.send(0)
+		c.expectLoad(t, 2, 10*time.Minute)
+		time.Sleep(time.Second)
+		c.expect(t, 0, 1)
+		outside <- "done" // he who is inside, or beside
+		outside <- "done"
+		c.expect(t, 2, 1)
+		c.expectLoad(t, 0, 0)
+		ask(room(func(w http.ResponseWriter, req *http.Request) error {
+			web.StepOut(w) // of no gate
+			return web.StepIn(w, req)
+		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
@@ -155,7 +156,7 @@ func unquote(raw []byte) (string, bool) {
 	if err != nil || v[0] != '"' {
 		return "", false
 	}
-	if inner := string(v[1 : len(v)-1]); bytes.IndexByte([]byte(inner), '\\') < 0 {
+	if inner := string(v[1 : len(v)-1]); strings.IndexByte(inner, '\\') < 0 {
 		return inner, true
 	}
 	var s string

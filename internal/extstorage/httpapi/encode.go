@@ -71,7 +71,10 @@ func appendMoment(b []byte, m ext.Moment) []byte {
 	if m == 0 {
 		return append(b, "null"...)
 	}
-	return append(m.Time().AppendFormat(append(b, '"'), timeForm), '"')
+	// A list has two for each record, and the layout with milliseconds is a slow one.
+	b = m.Time().AppendFormat(append(b, '"'), time.RFC3339)
+	ms := m.Time().Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
 // appendList appends a list of what one appends.

@@ -71,7 +71,7 @@ func (im *importer) read(lines io.Reader) error {
 	body := bufio.NewReaderSize(lines, 64<<10)
 	for {
 		line, err := readLine(body)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err == nil {
@@ -92,9 +92,9 @@ func (im *importer) read(lines io.Reader) error {
 // ext.ErrTooLarge over maxLine. The line is good until the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
+	if errors.Is(err, bufio.ErrBufferFull) {
 		whole := bytes.Clone(line)
-		for err == bufio.ErrBufferFull && len(whole) <= maxLine {
+		for errors.Is(err, bufio.ErrBufferFull) && len(whole) <= maxLine {
 			line, err = r.ReadSlice('\n')
 			whole = append(whole, line...)
 		}
@@ -103,9 +103,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	switch {
 	case len(line) > maxLine:
 		return nil, ext.ErrTooLarge
-	case err == io.EOF && len(line) > 0:
+	case errors.Is(err, io.EOF) && len(line) > 0:
 		return line, nil
-	case err != nil && err != io.EOF:
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, bodyError(err)
 	}
 	return line, err

@@ -30,7 +30,7 @@ func (x *exchange) get() error {
 		return err
 	}
 	x.out.Header().Set("ETag", rec.Seq.ETag())
-	if known.Check(rec.Revision, rec.Seq) != nil {
+	if modified := known.Check(rec.Revision, rec.Seq) == nil; !modified {
 		x.out.WriteHeader(http.StatusNotModified)
 		return nil
 	}
