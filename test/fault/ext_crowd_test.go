@@ -81,7 +81,8 @@ type snapshot struct {
 	from int64
 }
 
-func runThrong(t *testing.T, servers int, data string, vars ...string) {
+// gather migrates and starts servers, for clients that ask them by turns.
+func gather(t *testing.T, servers int, data string, vars ...string) (*throng, *harness) {
 	t.Helper()
 	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false")
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
@@ -97,7 +98,12 @@ func runThrong(t *testing.T, servers int, data string, vars ...string) {
 	c.client = &http.Client{Timeout: 2 * bound, Transport: spread} // a server's own bound comes first
 	t.Cleanup(spread.next.CloseIdleConnections)
 	h.client, c.base = c.client, h.server.URL
+	return c, h
+}
 
+func runThrong(t *testing.T, servers int, data string, vars ...string) {
+	t.Helper()
+	c, h := gather(t, servers, data, vars...)
 	inWaves(t, max(1, int(crowdTime(t)/throngPeriod)), throngPeriod, func(client, wave int) error {
 		return c.burst(client, (wave+client%wavesPerKeys)/wavesPerKeys)
 	})

@@ -1,0 +1,228 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// Many write and delete at the limits of an install, by turns at two server
+// processes where the engine allows them. None of its quotas is exceeded at any
+// moment, and nobody is refused what there was room for.
+func TestQuotaEdge(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		quotaEdge(t, 1, testdb.SQLite(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		quotaEdge(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
+	})
+	t.Run("Citus", func(t *testing.T) {
+		t.Parallel()
+		quotaEdge(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
+	})
+}
+
+// The quota of the install, which all three reach.
+const (
+	edgeKeys       = 6
+	edgeNamespaces = 3
+	edgeBytes      = 4000
+
+	edgeWriters = 32
+	edgeWaves   = 12
+	edgePeriod  = 250 * time.Millisecond
+)
+
+// edge is what is written at the limits.
+type edge struct {
+	*throng
+	wmu     sync.Mutex
+	sizes   map[int64]int64 // of what a change has put
+	sent    map[int64]int64 // when the request was sent that made a change
+	ends    map[int64]bool  // the change was the last of its step
+	refused []overQuota
+}
+
+// sized is a put of so many bytes.
+type sized struct {
+	spot
+	bytes int64
+}
+
+// overQuota is a refusal: of puts that there was no room for at a moment between
+// a change and the time of the answer.
+type overQuota struct {
+	puts []sized
+	what string
+	from int64 // change
+	at   int64 // time
+}
+
+func quotaEdge(t *testing.T, servers int, data string, vars ...string) {
+	t.Helper()
+	c, h := gather(t, servers, data, append(vars, fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", edgeKeys),
+		fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__NAMESPACES=%d", edgeNamespaces), fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__BYTES=%d", edgeBytes))...)
+	e := &edge{throng: c, sizes: map[int64]int64{}, sent: map[int64]int64{}, ends: map[int64]bool{}}
+	access := map[string]string{}
+	for n := range edgeNamespaces + 1 {
+		access[e.namespace(n)] = "rw"
+	}
+	c.in.token = extToken(t, c.in.id, access, time.Now(), time.Hour)
+	inWaves(t, edgeWaves, edgePeriod, func(client, _ int) error {
+		for range 1 + rand.IntN(3) {
+			if err := e.next(); err != nil || client >= edgeWriters {
+				return err
+			}
+		}
+		return nil
+	})
+	if t.Failed() {
+		return
+	}
+	e.judge(h.changes(c.in, 0))
+}
+
+func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
+
+// next puts one record or some, or deletes one.
+func (e *edge) next() error {
+	ns := e.namespace(rand.IntN(edgeNamespaces + 1))
+	anywhere := func() spot { return spot{ns, fmt.Sprint(rand.IntN(2 * edgeKeys))} }
+	r := &request{throng: e.throng}
+	if rand.IntN(5) < 2 {
+		_, err := r.send(call{method: http.MethodDelete, path: anywhere().at()})
+		return err
+	}
+	var puts []sized
+	var items []any
+	for range 1 + rand.IntN(3) {
+		if put := (sized{anywhere(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.spot != puts[0].spot && put.spot != puts[len(puts)-1].spot {
+			puts = append(puts, put)
+			items = append(items, map[string]any{"key": put.key, "value": strings.Repeat("x", int(put.bytes)-4)}) // the quotes, and {} as metadata
+		}
+	}
+	from := e.in.knows()
+	a, err := r.send(call{method: http.MethodPost, path: "/namespaces/" + ns + "/records", body: asJSON(map[string]any{"items": items})})
+	if err != nil {
+		return err
+	}
+	return e.record(r, puts, from, a)
+}
+
+// record takes down an answer to puts.
+func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) error {
+	e.wmu.Lock()
+	defer e.wmu.Unlock()
+	if a.Status == http.StatusTooManyRequests {
+		var no struct {
+			Error struct{ Code, Cause, Message string }
+		}
+		if err := json.Unmarshal([]byte(a.Body), &no); err != nil || no.Error.Code != "BULK_PARTIAL_FAILURE" || no.Error.Cause != "QUOTA_EXCEEDED" {
+			return fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		what := strings.Fields(no.Error.Message) // the quota of 6 keys is used up
+		if len(what) < 5 {
+			return fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		e.refused = append(e.refused, overQuota{puts, what[4], from, r.to})
+		return nil
+	}
+	var answer struct{ Items []result }
+	if err := json.Unmarshal([]byte(a.Body), &answer); err != nil || len(answer.Items) != len(puts) {
+		return fmt.Errorf("%d %s", a.Status, a.Body)
+	}
+	for i, item := range answer.Items {
+		seq, err := seqOf(*item.ETag)
+		if err != nil {
+			return err
+		}
+		e.sizes[seq], e.sent[seq], e.ends[seq] = puts[i].bytes, r.from, i == len(puts)-1
+		e.in.told(seq)
+	}
+	return nil
+}
+
+// judge goes through all that has happened, in its order.
+func (e *edge) judge(lines []change) {
+	e.t.Helper()
+	rows, open, reached := map[spot]int64{}, map[int]bool{}, map[string]int{}
+	for i := range e.refused {
+		open[i] = true
+		reached[e.refused[i].what]++
+	}
+	met := func(seq int64) {
+		for i := range open {
+			if o := &e.refused[i]; o.from <= seq && over(o.after(rows), o.what) {
+				delete(open, i)
+			}
+		}
+	}
+	met(0)
+	for _, line := range lines {
+		for i := range open {
+			if o := &e.refused[i]; e.sent[line.seq] > o.at { // who was answered before this was asked for has not met it
+				e.t.Errorf("refused although there was room for it: %+v", o)
+				delete(open, i)
+			}
+		}
+		if delete(rows, line.spot); line.op == "put" {
+			rows[line.spot] = e.sizes[line.seq]
+		}
+		if line.op == "put" && !e.ends[line.seq] {
+			continue // there never was a moment between this and the next
+		}
+		for _, what := range []string{"keys", "namespaces", "bytes"} {
+			if over(rows, what) {
+				e.t.Errorf("after %v there are too many %s: %v", line, what, rows)
+			}
+		}
+		met(line.seq)
+	}
+	for i := range open {
+		e.t.Errorf("refused although there was room for it: %+v", e.refused[i])
+	}
+	for _, what := range []string{"keys", "namespaces", "bytes"} {
+		if reached[what] == 0 {
+			e.t.Errorf("nobody has reached the quota of %s: %v", what, reached)
+		}
+	}
+	e.t.Logf("%d changes, %d refused: %v", len(lines), len(e.refused), reached)
+}
+
+// after is what would be there if there were room.
+func (o *overQuota) after(rows map[spot]int64) map[spot]int64 {
+	after := maps.Clone(rows)
+	for _, put := range o.puts {
+		after[put.spot] = put.bytes
+	}
+	return after
+}
+
+// over reports whether records take more than a quota.
+func over(rows map[spot]int64, what string) bool {
+	keys, bytes, most := map[string]int{}, int64(0), 0
+	for at, size := range rows {
+		keys[at.namespace]++
+		bytes += size
+		most = max(most, keys[at.namespace])
+	}
+	switch what {
+	case "keys":
+		return most > edgeKeys
+	case "namespaces":
+		return len(keys) > edgeNamespaces
+	}
+	return bytes > edgeBytes
+}
