@@ -17,9 +17,10 @@ type row struct {
 	value, metadata           []byte // in the engine's spelling; empty: not asked for
 }
 
-// columns are where the columns of header go.
+// columns are where the columns of header go. The driver takes long for types
+// that are not its own.
 func (r *row) columns() []any {
-	return []any{&r.Revision, &r.Seq, &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
+	return []any{(*int64)(&r.Revision), (*int64)(&r.Seq), &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
 }
 
 // record is what was read.
@@ -72,8 +73,8 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (page ext.Pa
 			after, end = "", min(end, after)
 		}
 	}
-	page.Records, err = s.records(ctx, statement, row{Record: ext.Record{Namespace: q.Namespace}}, func(r *row) []any {
-		return append(append([]any{&r.Key}, r.columns()...), &r.value, &r.metadata)
+	page.Records, err = s.records(ctx, statement, q.Limit+1, row{Record: ext.Record{Namespace: q.Namespace}}, func(r *row) []any {
+		return append(append([]any{(*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
 	}, string(o.Tenant), string(o.Install), string(q.Namespace), after, q.Prefix, end, q.Values, q.Metadata, now(q.Now), int64(q.Limit)+1)
 	if len(page.Records) > q.Limit {
 		page.Records, page.More = page.Records[:q.Limit], true
@@ -86,14 +87,14 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, lim
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return s.records(ctx, sqlExport, row{}, func(r *row) []any {
-		return append(append([]any{&r.Namespace, &r.Key}, r.columns()...), &r.value, &r.metadata)
+	return s.records(ctx, sqlExport, limit, row{}, func(r *row) []any {
+		return append(append([]any{(*string)(&r.Namespace), (*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
 	}, string(o.Tenant), string(o.Install), string(after.Namespace), string(after.Key), now(at), int64(limit))
 }
 
-// records reads rows into r, by the places that dest names.
-func (s *Store) records(ctx context.Context, statement pgdb.Statement, r row, dest func(*row) []any, args ...any) (all []ext.Record, err error) {
-	err = s.db.Each(ctx, statement, args, func() { all = nil }, func() error {
+// records reads at most limit rows into r, by the places that dest names.
+func (s *Store) records(ctx context.Context, statement pgdb.Statement, limit int, r row, dest func(*row) []any, args ...any) (all []ext.Record, err error) {
+	err = s.db.Each(ctx, statement, args, func() { all = make([]ext.Record, 0, min(limit, ext.MaxPage+1)) }, func() error {
 		rec, err := r.record()
 		all = append(all, rec)
 		return err
