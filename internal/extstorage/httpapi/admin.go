@@ -80,9 +80,7 @@ func (x *exchange) registerInstall() error {
 		r.Overrides.Bytes = o.integer("bytes", 0).Value
 		r.Overrides.Namespaces = o.integer("namespaces", 0).Value
 		r.Overrides.Keys = o.integer("keys", 0).Value
-		if o.has("until") {
-			r.Overrides.Until = o.moment("until")
-		}
+		r.Overrides.Until = o.moment("until")
 		f.note(o.err)
 	}
 	if f.has("namespaces") {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	ext "holdfast/internal/extstorage"
@@ -15,9 +16,15 @@ import (
 // maxLine is how long a line of an import may be in bytes.
 const maxLine = recordBody
 
-// lineNames are the members of a line of an export. What the last four say is
+// The members of the lines of an export. What the last four of a record say is
 // made anew.
-var lineNames = []string{"namespace", "key", "value", "metadata", "ttlExpiresAt", "revision", "etag", "createdAt", "updatedAt"}
+var (
+	lineNames     = []string{"namespace", "key", "value", "metadata", "ttlExpiresAt", "revision", "etag", "createdAt", "updatedAt"}
+	cursorNames   = []string{"cursor"}
+	completeNames = []string{"complete", "records"}
+
+	anyLine = slices.Concat(lineNames, cursorNames, completeNames)
+)
 
 // importer puts the lines of a body, step by step.
 type importer struct {
@@ -139,12 +146,9 @@ func (im *importer) add(line []byte) error {
 // readRecord reads a line; skip says that it is no record but one that an export
 // has between them.
 func (x *exchange) readRecord(line []byte) (rec ext.Record, skip bool, err error) {
-	f := parseFields(line, "", append([]string{"cursor", "complete", "records"}, lineNames...)...)
-	if f.err != nil || f.has("cursor") || f.has("complete") {
+	f := parseFields(line, "", anyLine...)
+	if f.err != nil || f.skipped() {
 		return rec, true, f.err
-	}
-	if f.has("records") {
-		f.fail("records", "is no member of a record")
 	}
 	limits := x.service.Limits()
 	ns, err := ext.ParseNamespace(f.text("namespace"))
@@ -159,22 +163,49 @@ func (x *exchange) readRecord(line []byte) (rec ext.Record, skip bool, err error
 	if rec.Value == "" {
 		f.fail("value", "is missing")
 	}
-	if v := f.value("ttlExpiresAt", maxText); v != "" && v != "null" {
+	if raw, _ := f.find("ttlExpiresAt"); string(raw) != "null" {
 		rec.ExpiresAt = f.moment("ttlExpiresAt")
 	}
-	for _, name := range lineNames[5:] {
-		f.value(name, maxText)
-	}
+	f.integer("revision", 1)
+	f.text("etag")
+	f.moment("createdAt")
+	f.moment("updatedAt")
 	return rec, false, f.err
 }
 
-// moment reads a time by RFC 3339, to the millisecond.
+// skipped reports whether a line is one that an export has between records and
+// at its end, and refuses what such a line has not.
+func (f *fields) skipped() bool {
+	switch {
+	case f.has("cursor"):
+		if f.only(cursorNames); f.text("cursor") == "" {
+			f.fail("cursor", "must be a cursor")
+		}
+		return true
+	case f.has("complete"):
+		if f.only(completeNames); !f.flag("complete") {
+			f.fail("complete", "must be true")
+		}
+		if !f.integer("records", 0).Set {
+			f.fail("records", "is missing")
+		}
+		return true
+	}
+	f.only(lineNames)
+	return false
+}
+
+// moment reads a time by RFC 3339, to the millisecond; 0 when it is not there.
+// Times before 1970 are its first.
 func (f *fields) moment(name string) ext.Moment {
+	if !f.has(name) {
+		return 0
+	}
 	t, err := time.Parse(time.RFC3339, f.text(name))
 	if err != nil {
 		f.fail(name, "must be a time such as 2026-11-21T15:04:05.123Z")
 	}
-	return ext.At(t)
+	return max(ext.At(t), 1) // 0 would be never
 }
 
 // step puts the lines that were gathered. Also an import of nothing has one, in

@@ -148,6 +148,9 @@ func TestImport(t *testing.T) {
 		t.Errorf("imported by hand: %s", a.body)
 	}
 	other.get("/namespaces/b/records/k").says(`{"value":2,"revision":2}`)
+	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00Z"}`, lines); a.body != `{"lines":1,"written":0,"same":0,"expired":1}` {
+		t.Errorf("imported from 1970: %s", a.body)
+	}
 	if a := other.post("/import", "\n", lines).is(http.StatusOK); a.body != `{"lines":1,"written":0,"same":0,"expired":0}` {
 		t.Errorf("nothing: %s", a.body)
 	}
@@ -181,6 +184,13 @@ func TestImportThatFails(t *testing.T) {
 		{`{"namespace":"a","key":"k","value":1,"x":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /x"}},
 		{`{"namespace":"a","key":"k","value":1,"records":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /records"}},
 		{`{"namespace":"a","key":"k","value":1,"revision":nan}`, 400, []string{"cause VALIDATION_FAILED", "pointer /revision"}},
+		{`{"namespace":"a","key":"k","value":1,"revision":0}`, 400, []string{"cause VALIDATION_FAILED", "pointer /revision"}},
+		{`{"namespace":"a","key":"k","value":1,"etag":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /etag"}},
+		{`{"namespace":"a","key":"k","value":1,"createdAt":null}`, 400, []string{"cause VALIDATION_FAILED", "pointer /createdAt"}},
+		{`{"cursor":""}`, 400, []string{"cause VALIDATION_FAILED", "pointer /cursor"}},
+		{`{"cursor":"x","key":"k"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /key"}},
+		{`{"complete":false,"records":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /complete"}},
+		{`{"complete":true}`, 400, []string{"cause VALIDATION_FAILED", "pointer /records"}},
 		{`{"namespace":"a","key":"k","value":1,"ttlExpiresAt":"soon"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ttlExpiresAt"}},
 		{`{"namespace":"a","key":"k","value":1,"ttlExpiresAt":"2027-09-21T14:13:20Z"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ttlExpiresAt"}},
 		{`{"namespace":"a","key":"k","value":"` + large + `"}`, 413, []string{"cause LIMIT_EXCEEDED"}},
