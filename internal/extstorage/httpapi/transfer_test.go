@@ -148,7 +148,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("imported by hand: %s", a.body)
 	}
 	other.get("/namespaces/b/records/k").says(`{"value":2,"revision":2}`)
-	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00Z"}`, lines); a.body != `{"lines":1,"written":0,"same":0,"expired":1}` {
+	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`, lines); a.body != `{"lines":1,"written":0,"same":0,"expired":1}` {
 		t.Errorf("imported from 1970: %s", a.body)
 	}
 	if a := other.post("/import", "\n", lines).is(http.StatusOK); a.body != `{"lines":1,"written":0,"same":0,"expired":0}` {
