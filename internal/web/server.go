@@ -48,6 +48,19 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 	}
 }
 
+// endingKey is that of a server's ending in the contexts of its requests.
+type endingKey struct{}
+
+// Ending ends when the server of a request takes no more of them and waits for
+// those that there are: for a handler that waits for something itself, and is to
+// answer now. ctx is the request's.
+func Ending(ctx context.Context) context.Context {
+	if ending, ok := ctx.Value(endingKey{}).(context.Context); ok {
+		return ending
+	}
+	return context.Background()
+}
+
 // Drain says how a server ends.
 type Drain struct {
 	// NotReady makes the server's readiness refuse. It may be nil.
@@ -65,6 +78,12 @@ type Drain struct {
 // failed or that requests had to be cut off.
 func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error {
 	var draining atomic.Bool
+	ending, end := context.WithCancel(context.Background())
+	defer end()
+	srv.RegisterOnShutdown(end)
+	srv.BaseContext = func(net.Listener) context.Context {
+		return context.WithValue(context.Background(), endingKey{}, ending)
+	}
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {

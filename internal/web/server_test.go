@@ -448,6 +448,36 @@ func TestDrainRunsOutOfGrace(t *testing.T) {
 	}
 }
 
+// Who waits for something is told that the server ends, and can answer.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	waiting := make(chan struct{})
+	base, stop := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(waiting)
+		<-web.Ending(r.Context()).Done()
+		w.WriteHeader(http.StatusNoContent)
+	}), web.DefaultLimits(), web.Drain{Grace: 10 * time.Second})
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := http.Get(base)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusNoContent {
+				err = errors.New(resp.Status)
+			}
+		}
+		answered <- err
+	}()
+	<-waiting
+	if err := errors.Join(stop(), <-answered); err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if web.Ending(t.Context()).Done() != nil {
+		t.Error("a request of no server ends with one")
+	}
+}
+
 func TestServeReportsItsListener(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -70,10 +73,34 @@ func (x *exchange) changes(a arguments) error {
 		if x.timeout <= 0 {
 			limitTime = 0
 		}
-		if err := x.within(limitTime, ask(patience)); err != nil {
+		ended, err := x.untilEnding(func() error { return x.within(limitTime, ask(patience)) })
+		if ended {
+			feed = ext.Feed{Last: ext.Seq(since.Value)}
+		} else if err != nil {
 			return err
 		}
 	}
+	return x.answer(http.StatusOK, appendFeed(&feed))
+}
+
+// errEnding ends a wait when the server shuts down.
+var errEnding = fault.New(fault.Unavailable, "the server shuts down")
+
+// untilEnding does what waits, at most until the server shuts down; ended says
+// that this has happened first. Who waits then gets an answer and asks another
+// server, and the shutdown does not wait for it.
+func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
+	whole := x.in
+	ctx, cancel := context.WithCancelCause(whole.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(web.Ending(ctx), func() { cancel(errEnding) })()
+	x.in = whole.WithContext(ctx)
+	err = fn()
+	x.in = whole
+	return err != nil && errors.Is(context.Cause(ctx), errEnding), err
+}
+
+func appendFeed(feed *ext.Feed) []byte {
 	b := append(make([]byte, 0, 64+192*len(feed.Changes)), '{')
 	b = appendList(append(b, `"changes":`...), feed.Changes, func(b []byte, c *ext.Change) []byte {
 		b = appendInt(key(append(b, '{'), "seq"), c.Seq)
@@ -81,6 +108,5 @@ func (x *exchange) changes(a arguments) error {
 		b = appendInt(key(b, "revision"), c.Revision)
 		return append(appendMoment(key(b, "at"), c.At), '}')
 	})
-	b = appendInt(key(b, "nextSince"), feed.Last)
-	return x.answer(http.StatusOK, append(b, '}'))
+	return append(appendInt(key(b, "nextSince"), feed.Last), '}')
 }
