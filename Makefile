@@ -64,7 +64,7 @@ testservers:
 # from starting their services at once.
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
-	python3-venv:/usr/lib/python3*/ensurepip
+	python3-venv:/usr/lib/python3*/ensurepip npm:$(or $(shell command -v npm),/usr/bin/npm)
 # Debian has no emulator of Spanner, Google's package source has. It is installed
 # where apt knows it, and nothing fails without.
 SPANNERDEP := google-cloud-cli-spanner-emulator

@@ -1,0 +1,35 @@
+import type { components } from "./schema.js";
+
+export type ErrorCode = components["schemas"]["ErrorCode"];
+
+/** An answer that is not a success. What the server did not say is undefined. */
+export class HoldfastError extends Error {
+  override readonly name = "HoldfastError";
+  /** The server's code; UNKNOWN: the answer is not Holdfast's, but of something in between. */
+  readonly code: ErrorCode | "UNKNOWN";
+  readonly status: number;
+  /** Of the record whose guard did not hold; 0: there is no record. */
+  readonly currentRevision: number | undefined;
+  /** Where in the request it is: a JSON pointer into the body, or "/" and a parameter's name. */
+  readonly pointer: string | undefined;
+  /** Of the item or operation that failed, with BULK_PARTIAL_FAILURE; `cause` is its own code. */
+  readonly index: number | undefined;
+  override readonly cause: ErrorCode | undefined;
+  /** Seconds after which the same request may succeed. */
+  readonly retryAfter: number | undefined;
+  readonly requestId: string | undefined;
+
+  constructor(response: Response, body: unknown) {
+    const detail = (body as Partial<components["schemas"]["ErrorBody"]> | undefined)?.error;
+    super(detail ? `${detail.code}: ${detail.message}` : `an answer with status ${response.status} that is not Holdfast's`);
+    this.code = detail?.code ?? "UNKNOWN";
+    this.status = response.status;
+    this.currentRevision = detail?.currentRevision;
+    this.pointer = detail?.pointer;
+    this.index = detail?.index;
+    this.cause = detail?.cause;
+    this.requestId = detail?.requestId;
+    const after = response.headers.get("Retry-After") ?? "";
+    this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;
+  }
+}

@@ -1,0 +1,339 @@
+import createFetch, { type Client as Fetch } from "openapi-fetch";
+
+import { send } from "./send.js";
+import type { components, operations, paths } from "./schema.js";
+
+export { HoldfastError, type ErrorCode } from "./error.js";
+export type { components, operations, paths } from "./schema.js";
+
+type Schemas = components["schemas"];
+export type RecordMeta = Schemas["RecordMeta"];
+export type StoredRecord<T = unknown> = Omit<Schemas["Record"], "value"> & { value: T };
+export type ListItem<T = unknown> = Omit<Schemas["ListItem"], "value"> & { value?: T };
+export type IncrementResult = Schemas["IncrementResult"];
+export type PutItem = Schemas["PutItem"];
+export type BulkPutResult = Schemas["BulkPutResult"];
+export type BatchOp = Schemas["BatchOp"];
+export type BatchOpResult = Schemas["BatchOpResult"];
+export type Change = Schemas["Change"];
+export type ChangeList = Schemas["ChangeList"];
+export type Usage = Schemas["Usage"];
+export type Schema = Schemas["Schema"];
+export type SchemaReport = Schemas["SchemaReport"];
+
+export interface ClientOptions {
+  /** Where the server is, as https://holdfast.example.org, with the prefix of its public URL if it has one. */
+  baseUrl: string;
+  /** The install that the token names, a UUID. */
+  install: string;
+  /** A token, or what has one: it is asked before every request, and keeps a token for as long as it is good. */
+  token: string | (() => string | Promise<string>);
+  /** How often a request is sent again, see the README; 3. */
+  retries?: number;
+  /** The longest Retry-After, in seconds, that is waited for instead of thrown; 60. */
+  maxWait?: number;
+  /** Reads the JSON of answers, instead of JSON.parse, which rounds numbers over 2^53. */
+  parse?: (text: string) => unknown;
+  /** Writes the JSON of requests, instead of JSON.stringify, which has no numbers over 2^53. */
+  stringify?: (value: unknown) => string;
+  /** Instead of the global one. */
+  fetch?: (request: Request) => Promise<Response>;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal;
+}
+
+/** What must be true of the record, or REVISION_MISMATCH is thrown. */
+export interface Guard extends CallOptions {
+  /** Its revision; 0: there is none. */
+  ifRevision?: number;
+  /** Its etag, which unlike a revision is never given twice; "*": there is one. */
+  ifMatch?: string;
+}
+
+export interface PutOptions extends Guard {
+  metadata?: { [name: string]: unknown };
+  ttlSeconds?: number;
+  schemaVersion?: number;
+}
+
+export interface IncrementOptions extends Guard {
+  min?: number;
+  max?: number;
+  /** Make the record and the objects on the way, with a 0 to begin with. */
+  create?: boolean;
+  /** The same one for the same increment; made up when left out. */
+  idempotencyKey?: string;
+}
+
+export interface ListOptions extends CallOptions, NonNullable<operations["listRecords"]["parameters"]["query"]> {}
+
+/** Makes a client of one install. */
+export function createClient(options: ClientOptions): Client {
+  return new Client(options);
+}
+
+type Headers = Record<string, string>;
+
+export class Client {
+  /**
+   * The whole API by its paths, typed, with nothing of this client's: no token, no retries, no errors that are thrown.
+   */
+  readonly raw: Fetch<paths>;
+  /** @internal */
+  readonly call: <T>(twice: boolean, signal: AbortSignal | undefined, request: Parameters<typeof send>[3]) => Promise<T>;
+  /** @internal */
+  readonly install: { install: string };
+
+  constructor(options: ClientOptions) {
+    const { baseUrl, install, token, fetch, retries = 3, maxWait = 60, parse = JSON.parse, stringify = JSON.stringify } = options;
+    this.install = { install };
+    // By a function, so that a global fetch is called as one, and one that is replaced later is seen.
+    this.raw = createFetch<paths>({ baseUrl, fetch: fetch ?? ((request) => globalThis.fetch(request)), bodySerializer: (body) => stringify(body) });
+    this.call = (twice, signal, request) => send({ token, retries, maxWait, parse }, twice, signal, request);
+  }
+
+  /** The records of a namespace. */
+  namespace(name: string): Namespace {
+    return new Namespace(this, name);
+  }
+
+  /** Does all operations or none, in their order. */
+  async batch(ops: BatchOp[], { signal, idempotencyKey = newKey() }: CallOptions & { idempotencyKey?: string } = {}): Promise<BatchOpResult[]> {
+    const { results } = await this.call<Schemas["BatchResult"]>(true, signal, (headers) =>
+      this.raw.POST("/ext/v1/installs/{install}/batch", {
+        params: { path: this.install, header: { "Idempotency-Key": idempotencyKey } },
+        ...text(headers, signal),
+        body: { ops },
+      }),
+    );
+    return results;
+  }
+
+  /**
+   * Changes of all namespaces that the token may read, in their order, a page at a time. Behind the last one it waits for more,
+   * `wait` seconds in one request; with wait 0 it ends there. `nextSince` of a page is where another reader goes on. When the
+   * server has forgotten the changes behind `since` it throws CHANGES_EXPIRED: list the records, and begin again.
+   */
+  async *changes({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
+    for (;;) {
+      const query = { since, wait, ...defined({ limit }) };
+      const page = await this.call<ChangeList>(true, signal, (headers) =>
+        this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query }, ...text(headers, signal) }),
+      );
+      if (page.nextSince !== since) {
+        since = page.nextSince;
+        yield page;
+      } else if (wait === 0) {
+        return;
+      }
+    }
+  }
+
+  usage({ signal }: CallOptions = {}): Promise<Usage> {
+    return this.call(true, signal, (headers) =>
+      this.raw.GET("/ext/v1/installs/{install}/usage", { params: { path: this.install }, ...text(headers, signal) }),
+    );
+  }
+
+  /** The namespaces with records that the token names. */
+  async namespaces({ signal }: CallOptions = {}): Promise<Schemas["NamespaceUsage"][]> {
+    const { namespaces } = await this.call<Schemas["NamespaceList"]>(true, signal, (headers) =>
+      this.raw.GET("/ext/v1/installs/{install}/namespaces", { params: { path: this.install }, ...text(headers, signal) }),
+    );
+    return namespaces;
+  }
+}
+
+const records = "/ext/v1/installs/{install}/namespaces/{namespace}/records";
+const record = `${records}/{key}` as const;
+
+export class Namespace {
+  readonly schemas: NamespaceSchemas;
+
+  /** @internal */
+  constructor(
+    private readonly client: Client,
+    readonly name: string,
+  ) {
+    this.schemas = new NamespaceSchemas(client, name);
+  }
+
+  private get path(): { install: string; namespace: string } {
+    return { ...this.client.install, namespace: this.name };
+  }
+
+  private at(key: string): { install: string; namespace: string; key: string } {
+    if (key === "." || key === "..") {
+      throw new RangeError(`a URL cannot end in the key "${key}": use batch and list`);
+    }
+    return { ...this.path, key };
+  }
+
+  /** undefined: there is no such record. */
+  async get<T = unknown>(key: string, { signal }: CallOptions = {}): Promise<StoredRecord<T> | undefined> {
+    const path = this.at(key);
+    try {
+      return await this.client.call(true, signal, (headers) => this.client.raw.GET(record, { params: { path }, ...text(headers, signal) }));
+    } catch (e) {
+      if (e instanceof Error && "code" in e && e.code === "NOT_FOUND") {
+        return undefined;
+      }
+      throw e;
+    }
+  }
+
+  /** Replaces value, metadata and time to live. */
+  async put(key: string, value: unknown, { metadata, ttlSeconds, schemaVersion, ...guard }: PutOptions = {}): Promise<RecordMeta> {
+    const path = this.at(key);
+    const { ifRevision, signal } = guard;
+    const body = { value, ...defined({ metadata, ttlSeconds, schemaVersion, ifRevision }) };
+    return this.client.call(!guarded(guard), signal, (headers) =>
+      this.client.raw.PUT(record, { params: { path, header: match(guard) }, ...text(headers, signal), body }),
+    );
+  }
+
+  /** Without a guard it does not matter whether there is a record. */
+  async delete(key: string, guard: Guard = {}): Promise<void> {
+    const path = this.at(key);
+    await this.client.call(!guarded(guard), guard.signal, (headers) =>
+      this.client.raw.DELETE(record, { params: { path, header: match(guard), query: revision(guard) }, ...text(headers, guard.signal) }),
+    );
+  }
+
+  /** Merges into the value by RFC 7396: members that are null are removed. */
+  async patch(key: string, patch: unknown, guard: Guard = {}): Promise<RecordMeta> {
+    const path = this.at(key);
+    return this.client.call(!guarded(guard), guard.signal, (headers) =>
+      this.client.raw.PATCH(record, {
+        params: { path, header: match(guard), query: revision(guard) },
+        ...text({ ...headers, "Content-Type": "application/merge-patch+json" }, guard.signal),
+        body: patch,
+      }),
+    );
+  }
+
+  /** Adds to the number at a JSON pointer of the value. It happens once, however often it has to be sent. */
+  async increment(key: string, pointer: string, by: number, options: IncrementOptions = {}): Promise<IncrementResult> {
+    const path = this.at(key);
+    const { min, max, create, ifRevision, idempotencyKey = newKey(), signal } = options;
+    const body = { pointer, by, ...defined({ min, max, create, ifRevision }) };
+    return this.client.call(true, signal, (headers) =>
+      this.client.raw.POST(`${record}/increment`, {
+        params: { path, header: { ...match(options), "Idempotency-Key": idempotencyKey } },
+        ...text(headers, signal),
+        body,
+      }),
+    );
+  }
+
+  /** Puts up to 20 records, all or none. */
+  async bulkPut(items: PutItem[], { signal }: CallOptions = {}): Promise<BulkPutResult["items"]> {
+    const path = this.path;
+    const result = await this.client.call<BulkPutResult>(!items.some(guarded), signal, (headers) =>
+      this.client.raw.POST(records, { params: { path }, ...text(headers, signal), body: { items } }),
+    );
+    return result.items;
+  }
+
+  /** All records in the order of their keys; values and metadata where they are asked for. */
+  async *list<T = unknown>(options: ListOptions = {}): AsyncGenerator<ListItem<T>, void, void> {
+    for (let cursor = options.cursor; ; ) {
+      const page = await this.page<T>({ ...options, ...defined({ cursor }) });
+      yield* page.items;
+      if (page.nextCursor === null) {
+        return;
+      }
+      cursor = page.nextCursor;
+    }
+  }
+
+  /** One page of the list; its `nextCursor` leads to the next one. */
+  page<T = unknown>({ signal, ...query }: ListOptions = {}): Promise<{ items: ListItem<T>[]; nextCursor: string | null }> {
+    const path = this.path;
+    return this.client.call(true, signal, (headers) =>
+      this.client.raw.GET(records, { params: { path, query }, ...text(headers, signal) }),
+    );
+  }
+}
+
+const schemas = "/ext/v1/installs/{install}/namespaces/{namespace}/schemas";
+
+/** JSON Schemas of a namespace. Values are held against the one that is active. */
+export class NamespaceSchemas {
+  private readonly path: { install: string; namespace: string };
+
+  /** @internal */
+  constructor(
+    private readonly client: Client,
+    namespace: string,
+  ) {
+    this.path = { ...client.install, namespace };
+  }
+
+  /** The newest first. */
+  async list({ signal }: CallOptions = {}): Promise<Schema[]> {
+    const result = await this.client.call<Schemas["SchemaList"]>(true, signal, (headers) =>
+      this.client.raw.GET(schemas, { params: { path: this.path }, ...text(headers, signal) }),
+    );
+    return result.schemas;
+  }
+
+  async get(version: number, { signal }: CallOptions = {}): Promise<Schema> {
+    const path = { ...this.path, version };
+    return this.client.call(true, signal, (headers) =>
+      this.client.raw.GET(`${schemas}/{version}`, { params: { path }, ...text(headers, signal) }),
+    );
+  }
+
+  /** Keeps a draft under the next version. */
+  async register(schema: Schemas["SchemaDocument"], { signal }: CallOptions = {}): Promise<Schema> {
+    return this.client.call(false, signal, (headers) =>
+      this.client.raw.POST(schemas, { params: { path: this.path }, ...text(headers, signal), body: { schema } }),
+    );
+  }
+
+  async setStatus(version: number, status: "active" | "deprecated", { signal }: CallOptions = {}): Promise<Schema> {
+    const path = { ...this.path, version };
+    return this.client.call(true, signal, (headers) =>
+      this.client.raw.PATCH(`${schemas}/{version}`, { params: { path }, ...text(headers, signal), body: { status } }),
+    );
+  }
+
+  /** What a schema would change, and what it says of the records that are there. */
+  async check(what: Schemas["SchemaCheckRequest"], { signal }: CallOptions = {}): Promise<SchemaReport> {
+    return this.client.call(true, signal, (headers) =>
+      this.client.raw.POST(`${schemas}/check`, { params: { path: this.path }, ...text(headers, signal), body: what }),
+    );
+  }
+}
+
+/** Answers are read as text: parse is the caller's. */
+function text(headers: Headers, signal: AbortSignal | undefined): { headers: Headers; parseAs: "text"; signal: AbortSignal | null } {
+  return { headers, parseAs: "text", signal: signal ?? null };
+}
+
+function guarded(g: { ifRevision?: number; ifMatch?: string }): boolean {
+  return g.ifRevision !== undefined || g.ifMatch !== undefined;
+}
+
+function match({ ifMatch }: Guard): { "If-Match"?: string } {
+  return ifMatch === undefined ? {} : { "If-Match": ifMatch };
+}
+
+function revision({ ifRevision }: Guard): { ifRevision?: number } {
+  return defined({ ifRevision });
+}
+
+type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** An object without its members that are undefined. */
+function defined<T extends object>(o: T): Defined<T> {
+  return Object.fromEntries(Object.entries(o).filter(([, v]) => v !== undefined)) as Defined<T>;
+}
+
+/** A name for a request that nobody else gives. It is no secret, and crypto is not everywhere: Node 18, pages without TLS. */
+function newKey(): string {
+  return Array.from({ length: 4 }, () => Math.random().toString(36).slice(2, 12)).join("");
+}

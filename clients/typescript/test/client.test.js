@@ -1,0 +1,279 @@
+// Runs the client against a real server; test/clients starts it and says where it is.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { HoldfastError, createClient } from "@holdfast/ext-storage";
+
+const { BASE_URL: baseUrl = "", LIMITED_URL = "", INSTALL: install = "", TOKEN: token = "", LIMITED_TOKEN = "" } = process.env;
+assert.ok(baseUrl && LIMITED_URL && install && token && LIMITED_TOKEN, "test/clients sets the environment of these tests");
+
+/** @param {Partial<import("@holdfast/ext-storage").ClientOptions>} [options] */
+const client = (options) => createClient({ baseUrl, install, token, ...options });
+
+/**
+ * What an error must be, which a call throws.
+ * @param {Partial<HoldfastError>} want
+ * @returns {(e: unknown) => true}
+ */
+const error = (want) => (e) => {
+  assert.ok(e instanceof HoldfastError, String(e));
+  assert.deepEqual(Object.fromEntries(Object.keys(want).map((k) => [k, e[/** @type {keyof HoldfastError} */ (k)]])), want);
+  assert.ok(e.requestId);
+  return true;
+};
+
+/**
+ * A fetch that does what it should, and loses the first answer.
+ * @param {() => Response} answer what comes instead of it, or is thrown
+ */
+function losing(answer) {
+  let sent = 0;
+  return {
+    sent: () => sent,
+    /** @param {Request} request */
+    fetch: async (request) => {
+      const real = await fetch(request);
+      return sent++ === 0 ? (await real.arrayBuffer(), answer()) : real;
+    },
+  };
+}
+
+const gone = () => {
+  throw new TypeError("the connection is gone");
+};
+const unavailable = () => Response.json({ error: { code: "UNAVAILABLE", message: "Later.", requestId: "r" } }, { status: 503, headers: { "Retry-After": "0" } });
+
+test("a record's life", async () => {
+  const ns = client().namespace("life");
+  assert.equal(await ns.get("theme"), undefined);
+  const made = await ns.put("theme", { dark: true }, { metadata: { by: "test" }, ttlSeconds: 3600, ifRevision: 0 });
+  assert.equal(made.revision, 1);
+  assert.ok(made.ttlExpiresAt && Date.parse(made.ttlExpiresAt) > Date.parse(made.createdAt));
+
+  const got = await ns.get("theme");
+  assert.deepEqual(got, { ...made, value: { dark: true }, metadata: { by: "test" } });
+
+  const patched = await ns.patch("theme", { dark: null, accent: "blue" }, { ifMatch: made.etag });
+  assert.equal(patched.revision, 2);
+  assert.deepEqual((await ns.get("theme"))?.value, { accent: "blue" });
+
+  await ns.delete("theme", { ifRevision: 2 });
+  await ns.delete("theme");
+  assert.equal(await ns.get("theme"), undefined);
+});
+
+test("keys are taken as they are", async () => {
+  const ns = client().namespace("keys");
+  const keys = ["a b", "%2e", "ключ", "?x=1#y", "a+b", "...", '"'];
+  for (const key of keys) {
+    await ns.put(key, key);
+    assert.equal((await ns.get(key))?.value, key);
+  }
+  // A URL loses these two on the way, so that another resource would be meant.
+  for (const key of [".", ".."]) {
+    await assert.rejects(ns.put(key, 1), RangeError);
+    await assert.rejects(ns.get(key), RangeError);
+    await client().batch([{ op: "put", namespace: "keys", key, value: key }]);
+  }
+  const listed = [];
+  for await (const item of ns.list({ values: true })) {
+    assert.equal(item.value, item.key);
+    listed.push(item.key);
+  }
+  assert.deepEqual(listed.sort(), [...keys, ".", ".."].sort());
+  await assert.rejects(ns.put("a/b", 1), error({ code: "VALIDATION_FAILED", status: 400, pointer: "/key" }));
+});
+
+test("errors say what the server said", async () => {
+  const ns = client().namespace("errors");
+  const { revision, etag } = await ns.put("k", 1);
+  await assert.rejects(ns.put("k", 2, { ifRevision: 0 }), error({ code: "REVISION_MISMATCH", status: 409, currentRevision: revision }));
+  await ns.put("k", 2);
+  await assert.rejects(ns.delete("k", { ifMatch: etag }), error({ code: "REVISION_MISMATCH", status: 412, currentRevision: revision + 1 }));
+  await assert.rejects(ns.patch("none", {}, { ifRevision: 7 }), error({ code: "REVISION_MISMATCH", status: 409, currentRevision: 0 }));
+  await assert.rejects(ns.put("k", 1, { ttlSeconds: 1 }), error({ code: "VALIDATION_FAILED", pointer: "/ttlSeconds", retryAfter: undefined }));
+  await assert.rejects(client().namespace("others").get("k"), error({ code: "NAMESPACE_DENIED", status: 403 }));
+  await assert.rejects(client({ token: "no.token.atall" }).usage(), error({ code: "UNAUTHENTICATED", status: 401 }));
+  await assert.rejects(
+    ns.bulkPut([
+      { key: "a", value: 1 },
+      { key: "k", value: 1, ifRevision: 9 },
+    ]),
+    error({ code: "BULK_PARTIAL_FAILURE", status: 409, index: 1, cause: "REVISION_MISMATCH", currentRevision: 2 }),
+  );
+  assert.equal(await ns.get("a"), undefined);
+  // Who answers here is not the API: no record is missing.
+  await assert.rejects(client({ baseUrl: baseUrl + "/elsewhere" }).namespace("errors").get("k"), (e) => e instanceof HoldfastError && e.code === "UNKNOWN" && e.status === 404);
+});
+
+test("lists come in pages", async () => {
+  const ns = client().namespace("lists");
+  const put = await ns.bulkPut(["a1", "a2", "a3", "a4", "a5", "b1"].map((key, value) => ({ key, value })));
+  assert.ok(put.every((r) => r.created));
+  /** @param {import("@holdfast/ext-storage").ListOptions} o */
+  const all = async (o) => {
+    const found = [];
+    for await (const { key, value } of ns.list(o)) found.push([key, value]);
+    return found;
+  };
+  assert.deepEqual(await all({ limit: 2 }), [["a1"], ["a2"], ["a3"], ["a4"], ["a5"], ["b1"]].map(([k]) => [k, undefined]));
+  assert.deepEqual(await all({ limit: 2, prefix: "a", reverse: true, values: true }), [["a5", 4], ["a4", 3], ["a3", 2], ["a2", 1], ["a1", 0]]);
+  const first = await ns.page({ limit: 4 });
+  const second = await ns.page({ limit: 4, ...(first.nextCursor && { cursor: first.nextCursor }) });
+  assert.deepEqual([...first.items, ...second.items].map((i) => i.key), put.map((i) => i.key));
+  assert.equal(second.nextCursor, null);
+});
+
+test("a batch does all or nothing", async () => {
+  const c = client();
+  const ns = c.namespace("batches");
+  await ns.put("old", 1);
+  const results = await c.batch([
+    { op: "check", namespace: "batches", key: "new", ifRevision: 0 },
+    { op: "put", namespace: "batches", key: "new", value: "x" },
+    { op: "increment", namespace: "batches", key: "count", pointer: "/n", by: 2, create: true },
+    { op: "delete", namespace: "batches", key: "old" },
+  ]);
+  assert.deepEqual(results.map((r) => r.op), ["check", "put", "increment", "delete"]);
+  assert.ok(results[2]?.op === "increment" && results[2].sum === 2);
+  assert.ok(results[3]?.op === "delete" && results[3].existed);
+  await assert.rejects(
+    c.batch([
+      { op: "delete", namespace: "batches", key: "new" },
+      { op: "check", namespace: "batches", key: "count", ifRevision: 5 },
+    ]),
+    error({ code: "BULK_PARTIAL_FAILURE", index: 1, cause: "REVISION_MISMATCH", currentRevision: 1 }),
+  );
+  await assert.rejects(c.batch([{ op: "put", namespace: "batches", key: "new", value: 1, ttlSeconds: 1 }]), error({ status: 400, pointer: "/ops/0/ttlSeconds" }));
+  assert.equal((await ns.get("new"))?.value, "x");
+});
+
+test("changes are followed, and gone on with", async () => {
+  const c = client();
+  const ns = c.namespace("feed");
+  await ns.put("a", 1);
+  await ns.delete("a");
+  const seen = [];
+  let since = 0;
+  for await (const page of c.changes({ wait: 0, limit: 1 })) {
+    seen.push(...page.changes.filter((x) => x.namespace === "feed").map((x) => x.op + " " + x.key));
+    since = page.nextSince;
+  }
+  assert.deepEqual(seen, ["put a", "delete a"]);
+
+  // Nothing is there yet: the server holds the request until the put.
+  /** @type {() => void} */
+  let asked = () => {};
+  const asking = new Promise((/** @type {(v?: unknown) => void} */ resolve) => (asked = resolve));
+  const follower = client({
+    fetch: (request) => {
+      const answer = fetch(request);
+      asked();
+      return answer;
+    },
+  });
+  const next = (async () => {
+    for (let at = since; ; ) {
+      for await (const page of follower.changes({ since: at, wait: 10 })) {
+        const mine = page.changes.filter((x) => x.namespace === "feed");
+        if (mine.length > 0) return mine.map((x) => x.op + " " + x.key);
+        at = page.nextSince;
+      }
+    }
+  })();
+  await asking;
+  await ns.put("b", 1);
+  assert.deepEqual(await next, ["put b"]);
+
+  const stop = new AbortController();
+  const waiting = c.changes({ since: Number.MAX_SAFE_INTEGER, wait: 60, signal: stop.signal }).next();
+  stop.abort();
+  await assert.rejects(waiting, { name: "AbortError" });
+});
+
+test("usage and namespaces", async () => {
+  const c = client();
+  await c.namespace("usage").put("k", "1234");
+  const usage = await c.usage();
+  assert.ok(usage.bytes.used > 0 && usage.bytes.limit > usage.bytes.used);
+  const mine = (await c.namespaces()).filter((n) => n.namespace === "usage");
+  assert.deepEqual(mine.map((n) => n.keys), [1]);
+});
+
+test("schemas", async () => {
+  const ns = client().namespace("schemas");
+  const draft = await ns.schemas.register({ type: "object", required: ["n"] });
+  assert.deepEqual([draft.version, draft.status], [1, "draft"]);
+  const report = await ns.schemas.check({ version: 1 });
+  assert.equal(report.activeVersion, null);
+  assert.equal((await ns.schemas.setStatus(1, "active")).status, "active");
+  await assert.rejects(ns.put("k", { m: 1 }), error({ code: "VALIDATION_FAILED", pointer: "/value/n" }));
+  await ns.put("k", { n: 1 }, { schemaVersion: 1 });
+  assert.deepEqual((await ns.schemas.get(1)).schema, { type: "object", required: ["n"] });
+  assert.deepEqual((await ns.schemas.list()).map((s) => s.version), [1]);
+  await assert.rejects(ns.schemas.get(2), error({ code: "NOT_FOUND" }));
+});
+
+test("large numbers", async () => {
+  const big = 2n ** 63n + 1n;
+  // Members called big are whole numbers of any size.
+  const exact = client({
+    parse: (text) => JSON.parse(text.replace(/("big":)(\d+)/g, '$1"$2"'), (name, value) => (name === "big" ? BigInt(value) : value)),
+    stringify: (value) => JSON.stringify(value, (_, v) => (typeof v === "bigint" ? `${v}` : v)).replace(/("big":)"(\d+)"/g, "$1$2"),
+  });
+  await exact.namespace("numbers").put("k", { big });
+  assert.deepEqual((await exact.namespace("numbers").get("k"))?.value, { big });
+  assert.deepEqual((await client().namespace("numbers").get("k"))?.value, { big: 2 ** 63 }); // the 1 is lost
+});
+
+test("what may be sent twice is", async () => {
+  for (const answer of [gone, unavailable]) {
+    const f = losing(answer);
+    const ns = client({ fetch: f.fetch }).namespace("again");
+    assert.equal((await ns.increment("count-" + answer.name, "/n", 1, { create: true })).sum, 1);
+    assert.equal(f.sent(), 2);
+    assert.deepEqual((await ns.get("count-" + answer.name))?.value, { n: 1 });
+
+    const b = losing(answer);
+    const key = "batch-" + answer.name;
+    const [made] = await client({ fetch: b.fetch }).batch([{ op: "put", namespace: "again", key, value: 1, ifRevision: 0 }]);
+    assert.ok(b.sent() === 2 && made?.op === "put" && made.created);
+
+    const p = losing(answer);
+    await client({ fetch: p.fetch }).namespace("again").put("put", 1);
+    assert.equal(p.sent(), 2);
+  }
+});
+
+test("what may not be sent twice is not", async () => {
+  const f = losing(unavailable);
+  await assert.rejects(client({ fetch: f.fetch }).namespace("once").put("k", 1, { ifRevision: 0 }), error({ code: "UNAVAILABLE", retryAfter: 0 }));
+  assert.equal(f.sent(), 1);
+  const g = losing(gone);
+  await assert.rejects(client({ fetch: g.fetch }).namespace("once").schemas.register(true), TypeError);
+  assert.equal(g.sent(), 1);
+});
+
+test("who was too quick comes back when it is told to", async () => {
+  let tokens = 0;
+  let turnedAway = 0;
+  const limited = client({
+    baseUrl: LIMITED_URL,
+    token: async () => (tokens++, LIMITED_TOKEN),
+    fetch: async (request) => {
+      const answer = await fetch(request);
+      if (answer.status === 429) turnedAway++;
+      return answer;
+    },
+  }).namespace("again");
+  // The server lets one write through at once, and one in a second.
+  await limited.put("a", 1, { ifRevision: 0 });
+  await limited.put("b", 1, { ifRevision: 0 });
+  assert.ok(turnedAway > 0);
+  assert.equal(tokens, 2 + turnedAway);
+  const impatient = client({ baseUrl: LIMITED_URL, token: LIMITED_TOKEN, retries: 0 }).namespace("again");
+  await assert.rejects(
+    Promise.all(["c", "d"].map((key) => impatient.put(key, 1))),
+    (e) => error({ code: "RATE_LIMITED", status: 429 })(e) && e instanceof HoldfastError && e.retryAfter === 1,
+  );
+});

@@ -1,0 +1,109 @@
+// Package clients tests the clients in other languages: that they are what the
+// description says, and that they get along with the built binary.
+package clients
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+const (
+	tenant  = "11111111-2222-4333-8444-555555555555"
+	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
+)
+
+// most is how long all of it may take; ten seconds is what it takes on two cores.
+const most = 4 * time.Minute
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
+// The package is built in a copy, as it is published: with what package-lock.json
+// names, and without what somebody has lying about.
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	binary.Program(t, "node")
+	npm := binary.Program(t, "npm")
+	root := t.TempDir()
+	dir := filepath.Join(root, "clients", "typescript")
+	for _, part := range []string{
+		"clients/typescript/src", "clients/typescript/test", "clients/typescript/package.json", "clients/typescript/package-lock.json",
+		"clients/typescript/.npmrc", "clients/typescript/tsconfig.json", "internal/extstorage/httpapi/openapi.json",
+	} {
+		take(t, root, part)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	run := func(env []string, args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, npm, args...)
+		cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), time.Second
+		return cmd.CombinedOutput()
+	}
+	if out, err := run(nil, "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "npm") {
+			t.Fatalf("npm is required by TEST_REQUIRE and does not get the packages: %v\n%s", err, out)
+		}
+		t.Skipf("npm does not get the packages: %v\n%s", err, out)
+	}
+	for _, script := range []string{"check", "build"} {
+		if out, err := run(nil, "run", script); err != nil {
+			t.Fatalf("npm run %s in clients/typescript: %v\n%s", script, err, out)
+		}
+	}
+	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
+	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
+		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=60", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
+	out, err := run([]string{
+		"INSTALL=" + install,
+		"BASE_URL=" + free.URL, "TOKEN=" + token(free),
+		"LIMITED_URL=" + limited.URL, "LIMITED_TOKEN=" + token(limited),
+	}, "test")
+	if err != nil {
+		t.Fatalf("npm test in clients/typescript: %v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "# fail 0\n") || strings.Contains(string(out), "# pass 0\n") {
+		t.Fatalf("no tests were run:\n%s", out)
+	}
+}
+
+// take copies a file or folder of the repository.
+func take(t *testing.T, root, part string) {
+	t.Helper()
+	from, to := filepath.Join("..", "..", part), filepath.Join(root, part)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.IsDir() {
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// token is good for the namespaces of the tests.
+func token(s *binary.Server) string {
+	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
+	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "again", "once"} {
+		args = append(args, "--namespace", ns+"=rw")
+	}
+	return strings.TrimSpace(s.Verb(args...))
+}
