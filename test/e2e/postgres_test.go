@@ -30,7 +30,8 @@ func TestTwoProcessesOnOneCitus(t *testing.T) {
 func twoProcesses(t *testing.T, url string) {
 	t.Helper()
 	fxa := newAccounts(t)
-	vars := append(onPostgres(url), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	vars := append(onPostgres(url), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
+		"HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__METADATA_INDEX=true")
 	data := t.TempDir()
 	s := binary.Launch(t, data, vars...)
 	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
@@ -39,7 +40,8 @@ func twoProcesses(t *testing.T, url string) {
 	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run: holdfast migrate") {
 		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
-	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") || !strings.Contains(out, "tokenserver: applied 0001") {
+	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") || !strings.Contains(out, "tokenserver: applied 0001") ||
+		!strings.Contains(out, "extstorage: applied 0001") || !strings.Contains(out, "extstorage: made the index of the metadata") {
 		t.Errorf("migrate:\n%s", out)
 	}
 	s.Await("/readyz", http.StatusOK)
@@ -87,6 +89,10 @@ func twoProcesses(t *testing.T, url string) {
 	}
 	if a := theirs.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != fmt.Sprintf(`{"brandnew":%d}`, writers*writes) {
 		t.Errorf("counts %s", a.Body)
+	}
+	extensionsAtTwo(t, s, other)
+	if r := binary.Run(t, s.Env, "check"); strings.Contains(r.Stdout, "WRONG") || strings.Contains(r.Stdout, "index of the metadata") {
+		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
 }
 

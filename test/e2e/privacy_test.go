@@ -48,16 +48,33 @@ func TestLogTellsNothing(t *testing.T) {
 		resp.Body.Close()
 	}
 
+	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000041", "hiddenspace=rw")
+	const records = "/namespaces/hiddenspace/records"
+	e.want(http.StatusCreated, "PUT", records+"/hiddenname", `{"value":{"hidden":"hiddenpayload"},"metadata":{"hidden":1}}`)
+	e.want(http.StatusOK, "GET", records+"?prefix=hidden", "")
+	e.want(http.StatusConflict, "PUT", records+"/hiddenname", `{"value":1,"ifRevision":0}`)
+	e.want(http.StatusBadRequest, "PUT", records+"/hiddenname", `{"value":{"hidden":"hiddenpayload`)
+	e.want(http.StatusBadRequest, "PUT", records+"/hiddenname", `{"value":1,"hiddenmember":1}`)
+	e.want(http.StatusBadRequest, "GET", records+"?hiddenparameter=1", "")
+	e.want(http.StatusBadRequest, "POST", records, `{"items":[{"key":"hidden/name","value":1}]}`)
+	e.want(http.StatusForbidden, "GET", "/namespaces/hiddenelse/records", "")
+	e.want(http.StatusCreated, "POST", "/namespaces/hiddenspace/schemas", `{"schema":{"properties":{"hidden":{"const":"hiddenpayload"}}}}`)
+	e.want(http.StatusOK, "PATCH", "/namespaces/hiddenspace/schemas/1", `{"status":"active"}`)
+	e.want(http.StatusBadRequest, "PUT", records+"/hiddenname", `{"value":{"hidden":"hiddenother"}}`)
+	stranger := e
+	stranger.token = "hiddentoken.hiddentoken.hiddentoken"
+	stranger.want(http.StatusUnauthorized, "GET", records+"/hiddenname", "")
+
 	secrets, err := os.ReadFile(filepath.Join(s.Data, "secrets.toml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := []string{"hidden", c.ID, c.Key}
+	hidden := []string{"hidden", c.ID, c.Key, e.token, e.install, tenant}
 	for _, m := range regexp.MustCompile(`'([0-9a-f]{64})'`).FindAllStringSubmatch(string(secrets), -1) {
 		hidden = append(hidden, m[1])
 	}
-	if len(hidden) != 7 {
-		t.Fatalf("%d secrets in the file", len(hidden)-3)
+	if len(hidden) != 10 {
+		t.Fatalf("%d secrets in the file", len(hidden)-6)
 	}
 	log := s.Output.String()
 	for _, h := range hidden {

@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// tenant has all the installs of these tests.
+const tenant = "7e000000-0000-4000-8000-000000000001"
+
+// extension is a client of extension storage: an install with its token.
+type extension struct {
+	t              *testing.T
+	server         *binary.Server
+	install, token string
+}
+
+// newExtension makes a token by the command that the server announces.
+func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...string) extension {
+	t.Helper()
+	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
+	for _, ns := range namespaces {
+		args = append(args, "--namespace", ns)
+	}
+	return extension{t, s, install, strings.TrimSpace(s.Verb(args...))}
+}
+
+// at is the same client at another server.
+func (e extension) at(s *binary.Server) extension {
+	e.server = s
+	return e
+}
+
+func (e extension) flags() []string { return []string{"--tenant", tenant, "--install", e.install} }
+
+// verb runs a command that is about the install.
+func (e extension) verb(args ...string) string {
+	e.t.Helper()
+	return e.server.Verb(append(args, e.flags()...)...)
+}
+
+func (e extension) send(method, path, body string) (binary.Answer, error) {
+	return ask(method, e.server.URL+"/ext/v1/installs/"+e.install+path, e.token, body)
+}
+
+func (e extension) want(status int, method, path, body string) binary.Answer {
+	e.t.Helper()
+	a, err := e.send(method, path, body)
+	if err != nil || a.Status != status {
+		e.t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.Status, a.Body, err, status)
+	}
+	return a
+}
+
+// ask sends a request with a bearer token.
+func ask(method, url, token, body string) (a binary.Answer, err error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
+}
+
+// wantAsked is ask where the answer is known.
+func wantAsked(t *testing.T, status int, method, url, token, body string) binary.Answer {
+	t.Helper()
+	a, err := ask(method, url, token, body)
+	if err != nil || a.Status != status {
+		t.Fatalf("%s %s: %d %s %v, want %d", method, url, a.Status, a.Body, err, status)
+	}
+	return a
+}
+
+// wantRefused wants that a request which begins a second after its install was
+// revoked, or later, is refused.
+func (e extension) wantRefused(revoked time.Time) {
+	e.t.Helper()
+	for {
+		began := time.Now()
+		a, err := e.send("GET", "/usage", "")
+		switch {
+		case err != nil:
+			e.t.Fatal(err)
+		case a.Status == http.StatusForbidden:
+			return
+		case began.Sub(revoked) > time.Second:
+			e.t.Fatalf("%v after the revocation: %d %s", began.Sub(revoked), a.Status, a.Body)
+		}
+		time.Sleep(20 * time.Millisecond) // there is no other signal for a client
+	}
+}
+
+// poll waits for the next change of an install, and gives it when it has come.
+func (e extension) poll(since string) <-chan string {
+	answered := make(chan string, 1)
+	go func() {
+		a, err := e.send("GET", "/changes?wait=25&since="+since, "")
+		if err != nil {
+			a.Body = err.Error()
+		}
+		answered <- a.Body
+	}()
+	return answered
+}
+
+// wantChange wants a poll to be answered by what was written, and not by its end.
+func (e extension) wantChange(answered <-chan string, key string) {
+	e.t.Helper()
+	select {
+	case body := <-answered:
+		if !strings.Contains(body, `"key":"`+key+`"`) {
+			e.t.Errorf("the poll was answered %s, want a change of %s", body, key)
+		}
+	case <-time.After(15 * time.Second):
+		e.t.Errorf("no change of %s after 15 s", key)
+	}
+}
+
+// internalURL is what a server announces of its internal listener.
+func internalURL(t *testing.T, s *binary.Server) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^  internal +(\S+)$`).FindStringSubmatch(s.Output.String())
+	if found == nil {
+		t.Fatalf("no internal listener is announced:\n%s", s.Output)
+	}
+	return found[1]
+}
+
+// secretOf is a secret that the server has generated.
+func secretOf(t *testing.T, s *binary.Server, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` = '([0-9a-f]{64})'$`).FindStringSubmatch(readFile(t, s.Data+"/secrets.toml"))
+	if found == nil {
+		t.Fatalf("no secret %s", name)
+	}
+	return found[1]
+}

@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// From the first token that the server announces to a schema that was tried in
+// a process of its own; services and operators at their own listeners; and what
+// the commands do beside the server, which it sees within a second.
+func TestExtensionStorage(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
+	if out := s.Output.String(); !strings.Contains(out, "holdfast ext token --tenant") || !strings.Contains(out, s.URL+"/ext/v1/installs/") {
+		t.Errorf("the server does not say how to make a token:\n%s", out)
+	}
+	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000011", "settings=rw", "log=r")
+	e.want(http.StatusCreated, "PUT", "/namespaces/settings/records/theme", `{"value":{"dark":true}}`)
+	if a := e.want(http.StatusOK, "GET", "/namespaces/settings/records/theme", ""); !strings.Contains(a.Body, `"value":{"dark":true}`) {
+		t.Errorf("got %s", a.Body)
+	}
+	e.want(http.StatusForbidden, "PUT", "/namespaces/log/records/x", `{"value":1}`)
+	if status, body := s.Get("/ext/openapi.json"); status != http.StatusOK || !strings.Contains(body, `"openapi"`) {
+		t.Errorf("the description: %d", status)
+	}
+
+	t.Run("schema", func(t *testing.T) { schemaLife(t, e) })
+	t.Run("services", func(t *testing.T) { services(t, e) })
+	t.Run("operators", func(t *testing.T) { operators(t, e) })
+	t.Run("beside", func(t *testing.T) { beside(t, e) })
+}
+
+// schemaLife: a schema is registered, which the binary tries by a verb of its own,
+// and holds from its activation on.
+func schemaLife(t *testing.T, e extension) {
+	e.t = t
+	e.want(http.StatusCreated, "POST", "/namespaces/settings/schemas", `{"schema":{"type":"object","required":["dark"]}}`)
+	e.want(http.StatusOK, "PATCH", "/namespaces/settings/schemas/1", `{"status":"active"}`)
+	a := e.want(http.StatusBadRequest, "PUT", "/namespaces/settings/records/theme", `{"value":{}}`)
+	if !strings.Contains(a.Body, `"VALIDATION_FAILED"`) {
+		t.Errorf("refused with %s", a.Body)
+	}
+	// Its work doubles with each level of a value, which only trying it shows.
+	doubling := `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`
+	a = e.want(http.StatusBadRequest, "POST", "/namespaces/settings/schemas", `{"schema":`+doubling+`}`)
+	if !strings.Contains(a.Body, "too many steps") {
+		t.Errorf("refused with %s", a.Body)
+	}
+}
+
+// services speak for any install of their tenant, on the internal listener only.
+func services(t *testing.T, e extension) {
+	e.t = t
+	url := internalURL(t, e.server) + "/internal/ext-storage/install/" + e.install
+	service := strings.TrimSpace(e.server.Verb("ext", "token", "--tenant", tenant, "--service", "runner", "--ttl", "1m"))
+	get := `{"operation":"get","namespace":"settings","key":"theme"}`
+	if a := wantAsked(t, http.StatusOK, "POST", url, service, get); !strings.Contains(a.Body, `"dark":true`) {
+		t.Errorf("got %s", a.Body)
+	}
+	wantAsked(t, http.StatusUnauthorized, "POST", url, e.token, get)
+	wantAsked(t, http.StatusUnauthorized, "GET", e.server.URL+"/ext/v1/installs/"+e.install+"/usage", service, "")
+	wantAsked(t, http.StatusNotFound, "GET", internalURL(t, e.server)+"/ext/openapi.json", service, "")
+}
+
+// operators register, show and revoke at the admin listener, with its token.
+func operators(t *testing.T, e extension) {
+	e.t, e.install = t, "7e000000-0000-4000-8000-000000000012"
+	e = newExtension(t, e.server, e.install, "settings=rw")
+	url := e.server.Admin + "/ext/installs/" + e.install + "?tenant=" + tenant
+	admin := secretOf(t, e.server, "admin_token")
+	wantAsked(t, http.StatusUnauthorized, "GET", url, e.token, "")
+	wantAsked(t, http.StatusNotFound, "GET", url, admin, "")
+	wantAsked(t, http.StatusCreated, "PUT", url, admin, `{"namespaces":{"settings":"r"},"overrides":{"bytes":1000}}`)
+	e.want(http.StatusForbidden, "PUT", "/namespaces/settings/records/x", `{"value":1}`)
+	if out := e.verb("ext", "install", "show"); !strings.Contains(out, "1000 bytes") || !strings.Contains(out, "settings=r\n") {
+		t.Errorf("show:\n%s", out)
+	}
+	wantAsked(t, http.StatusNoContent, "DELETE", url, admin, "")
+	e.want(http.StatusForbidden, "GET", "/usage", "") // here at once
+	if a := wantAsked(t, http.StatusOK, "GET", url, admin, ""); strings.Contains(a.Body, `"revokedAt":null`) {
+		t.Errorf("revoked: %s", a.Body)
+	}
+}
+
+// beside: commands work on the database of a server that runs.
+func beside(t *testing.T, e extension) {
+	s := e.server
+	e = newExtension(t, s, "7e000000-0000-4000-8000-000000000013", "a=rw", "b=rw")
+	e.t = t
+	for i := range 30 {
+		e.want(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%02d", i), fmt.Sprintf(`{"value":%d,"metadata":{"n":1}}`, i))
+	}
+	if out := e.verb("ext", "usage"); !strings.Contains(out, "30 keys") {
+		t.Errorf("usage:\n%s", out)
+	}
+	e.verb("ext", "usage", "--audit")
+
+	// Out by the command, in by the command and by the API: the same records.
+	file := filepath.Join(t.TempDir(), "install.ndjson")
+	e.verb("ext", "export", "-o", file)
+	if a := e.want(http.StatusOK, "GET", "/export", ""); a.Body != readFile(t, file) {
+		t.Errorf("the API exports\n%s\nand the command\n%s", a.Body, readFile(t, file))
+	}
+	other := newExtension(t, s, "7e000000-0000-4000-8000-000000000014", "a=rw")
+	polled := other.poll("0")
+	if out := other.verb("ext", "import", file); out != "30 written, 0 were there, 0 have expired\n" {
+		t.Errorf("import: %s", out)
+	}
+	other.wantChange(polled, "k00") // of another process
+	if out := other.verb("ext", "import", file); out != "0 written, 30 were there, 0 have expired\n" {
+		t.Errorf("import again: %s", out)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.ndjson")
+	if err := os.WriteFile(bad, []byte(`{"namespace":"a","key":"new","value":1}`+"\n"+`{"namespace":"a","key":"x/y","value":1}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := binary.Run(t, s.Env, append([]string{"ext", "import", bad}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "line 2: /key") {
+		t.Errorf("a bad line: %d %s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\n") {
+		t.Errorf("sweep:\n%s", out)
+	}
+	other.verb("ext", "install", "revoke")
+	other.wantRefused(time.Now())
+	if r := binary.Run(t, s.Env, append([]string{"ext", "import", file}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "revoked") {
+		t.Errorf("an import into one that is revoked: %d %s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	other.verb("ext", "install", "set", "--restore")
+	if out := other.verb("ext", "export"); strings.Count(out, "\n") != 31 {
+		t.Errorf("export:\n%s", out)
+	}
+}
+
+// extensionsAtTwo: what one process does with extension storage the other sees.
+func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
+	t.Helper()
+	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000031", "a=rw")
+	polled := e.at(other).poll("0")
+	e.want(http.StatusCreated, "PUT", "/namespaces/a/records/first", `{"value":{"n":1},"metadata":{"kind":"x"}}`)
+	e.wantChange(polled, "first")
+
+	const writers, writes = 4, 10
+	var wg sync.WaitGroup
+	for w := range writers {
+		client := e.at([]*binary.Server{s, other}[w%2])
+		wg.Go(func() {
+			for range writes {
+				a, err := client.send("POST", "/namespaces/a/records/first/increment", `{"pointer":"/n","by":1}`)
+				if err != nil || a.Status != http.StatusOK {
+					t.Errorf("increment: %d %s %v", a.Status, a.Body, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if a := e.want(http.StatusOK, "GET", "/namespaces/a/records/first", ""); !strings.Contains(a.Body, `"value":{"n":41}`) || !strings.Contains(a.Body, `"revision":41`) {
+		t.Errorf("after %d increments: %s", writers*writes, a.Body)
+	}
+	e.verb("ext", "usage", "--audit")
+
+	url := s.Admin + "/ext/installs/" + e.install + "?tenant=" + tenant
+	wantAsked(t, http.StatusNoContent, "DELETE", url, secretOf(t, s, "admin_token"), "")
+	e.at(other).wantRefused(time.Now())
+}
+
+// Every write is in the audit, also of a server that was killed right after it.
+func TestAuditAfterACrash(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
+	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000021", "a=rw")
+	const writes = 40
+	for i := range writes - 1 {
+		e.want(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%d", i), `{"value":"x"}`)
+	}
+	e.want(http.StatusNoContent, "DELETE", "/namespaces/a/records/k0", "")
+	s.Kill()
+	before := readFile(t, s.Data+"/extstorage-audit.jsonl")
+
+	again := binary.Start(t, s.Data)
+	again.AwaitAnswer("/metrics", func(int, string) bool {
+		return strings.Contains(readFile(t, s.Data+"/extstorage-audit.jsonl"), `"operation":"delete"`)
+	})
+	text := readFile(t, s.Data+"/extstorage-audit.jsonl")
+	if !strings.HasPrefix(text, before) {
+		t.Error("the file of before is not kept")
+	}
+	lines := map[int64]string{}
+	for line := range strings.Lines(text) {
+		var event struct {
+			Owner, Stream string
+			Seq           int64
+			Payload       struct {
+				Operation, Key, Caller string
+				Revision               int64
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		// What was published and not yet struck out at the crash comes again, as it was.
+		if twice := lines[event.Seq]; twice != "" && twice != line {
+			t.Errorf("event %d is %sand %s", event.Seq, twice, line)
+		}
+		lines[event.Seq] = line
+		if event.Owner != tenant || event.Stream != e.install || event.Payload.Caller != "token" || event.Payload.Revision != 1 {
+			t.Errorf("an event of somebody else: %s", line)
+		}
+	}
+	for seq := range int64(writes) {
+		if lines[seq+1] == "" {
+			t.Errorf("write %d is not in the audit", seq+1)
+		}
+	}
+	if len(lines) != writes {
+		t.Errorf("%d events of %d writes", len(lines), writes)
+	}
+
+	// An end in order leaves nothing behind.
+	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/last", `{"value":"x"}`)
+	again.Signal(syscall.SIGTERM)
+	<-again.Ended
+	if !strings.Contains(readFile(t, s.Data+"/extstorage-audit.jsonl"), `"key":"a/last"`) {
+		t.Error("the last write is not in the audit")
+	}
+}
