@@ -58,6 +58,17 @@ func twoProcesses(t *testing.T, url string) {
 	if mine.UID != theirs.UID || mine.Endpoint == theirs.Endpoint {
 		t.Errorf("one account at two processes: %+v, %+v", mine, theirs)
 	}
+	writeAtBoth(t, mine, theirs)
+	extensionsAtTwo(t, s, other)
+	if r := binary.Run(t, s.Env, "check"); strings.Contains(r.Stdout, "WRONG") || strings.Contains(r.Stdout, "index of the metadata") {
+		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
+	}
+}
+
+// writeAtBoth: writes of one user at two processes have stamps that are all
+// different and grow.
+func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
+	t.Helper()
 	const writers, writes = 4, 25
 	var wg sync.WaitGroup
 	stamps := make([][]string, writers)
@@ -89,10 +100,6 @@ func twoProcesses(t *testing.T, url string) {
 	}
 	if a := theirs.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != fmt.Sprintf(`{"brandnew":%d}`, writers*writes) {
 		t.Errorf("counts %s", a.Body)
-	}
-	extensionsAtTwo(t, s, other)
-	if r := binary.Run(t, s.Env, "check"); strings.Contains(r.Stdout, "WRONG") || strings.Contains(r.Stdout, "index of the metadata") {
-		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
 }
 
