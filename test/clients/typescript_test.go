@@ -59,7 +59,7 @@ func TestTypeScript(t *testing.T) {
 	}
 	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
-		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=60", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
+		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
 	out, err := run([]string{
 		"INSTALL=" + install,
 		"BASE_URL=" + free.URL, "TOKEN=" + token(free),

@@ -114,9 +114,12 @@ export class Client {
   /**
    * Changes of all namespaces that the token may read, in their order, a page at a time. Behind the last one it waits for more,
    * `wait` seconds in one request; with wait 0 it ends there. `nextSince` of a page is where another reader goes on. When the
-   * server has forgotten the changes behind `since` it throws CHANGES_EXPIRED: list the records, and begin again.
+   * server has forgotten the changes behind `since` it throws CHANGES_EXPIRED: begin with `lastChange`, and read everything anew.
    */
   async *changes({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
+    if (limit === 0) {
+      throw new RangeError("a page of no changes has no end: use lastChange");
+    }
     for (;;) {
       const query = { since, wait, ...defined({ limit }) };
       const page = await this.call<ChangeList>(true, signal, (headers) =>
@@ -129,6 +132,14 @@ export class Client {
         return;
       }
     }
+  }
+
+  /** The number of the last change: the `since` of who reads everything after having asked for it. */
+  async lastChange({ signal }: CallOptions = {}): Promise<number> {
+    const { nextSince } = await this.call<ChangeList>(true, signal, (headers) =>
+      this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query: { limit: 0 } }, ...text(headers, signal) }),
+    );
+    return nextSince;
   }
 
   usage({ signal }: CallOptions = {}): Promise<Usage> {

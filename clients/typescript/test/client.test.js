@@ -161,10 +161,11 @@ test("changes are followed, and gone on with", async () => {
   }
   assert.deepEqual(seen, ["put a", "delete a"]);
 
-  // Nothing is there yet: the server holds the request until the put.
+  // Nothing is there yet: the server holds the request until the put. Should it come late, the change is there already.
   /** @type {() => void} */
   let asked = () => {};
-  const asking = new Promise((/** @type {(v?: unknown) => void} */ resolve) => (asked = resolve));
+  /** @type {Promise<void>} */
+  const asking = new Promise((resolve) => (asked = resolve));
   const follower = client({
     fetch: (request) => {
       const answer = fetch(request);
@@ -173,22 +174,28 @@ test("changes are followed, and gone on with", async () => {
     },
   });
   const next = (async () => {
-    for (let at = since; ; ) {
-      for await (const page of follower.changes({ since: at, wait: 10 })) {
-        const mine = page.changes.filter((x) => x.namespace === "feed");
-        if (mine.length > 0) return mine.map((x) => x.op + " " + x.key);
-        at = page.nextSince;
-      }
+    for await (const page of follower.changes({ since, wait: 10 })) {
+      const mine = page.changes.filter((x) => x.namespace === "feed");
+      if (mine.length > 0) return mine.map((x) => x.op + " " + x.key);
     }
+    return [];
   })();
   await asking;
   await ns.put("b", 1);
   assert.deepEqual(await next, ["put b"]);
 
+  const last = await c.lastChange();
+  assert.ok(last > since);
   const stop = new AbortController();
-  const waiting = c.changes({ since: Number.MAX_SAFE_INTEGER, wait: 60, signal: stop.signal }).next();
-  stop.abort();
-  await assert.rejects(waiting, { name: "AbortError" });
+  const waiting = client({
+    fetch: (request) => {
+      const answer = fetch(request);
+      stop.abort();
+      return answer;
+    },
+  }).changes({ since: last, wait: 60, signal: stop.signal });
+  await assert.rejects(waiting.next(), { name: "AbortError" });
+  await assert.rejects(c.changes({ since: last + 1000 }).next(), error({ code: "CHANGES_EXPIRED", status: 410 }));
 });
 
 test("usage and namespaces", async () => {
@@ -266,14 +273,13 @@ test("who was too quick comes back when it is told to", async () => {
       return answer;
     },
   }).namespace("again");
-  // The server lets one write through at once, and one in a second.
-  await limited.put("a", 1, { ifRevision: 0 });
-  await limited.put("b", 1, { ifRevision: 0 });
+  // The server lets one write through at once, and one in two seconds.
+  await Promise.all(["a", "b"].map((key) => limited.put(key, 1, { ifRevision: 0 })));
   assert.ok(turnedAway > 0);
   assert.equal(tokens, 2 + turnedAway);
   const impatient = client({ baseUrl: LIMITED_URL, token: LIMITED_TOKEN, retries: 0 }).namespace("again");
   await assert.rejects(
     Promise.all(["c", "d"].map((key) => impatient.put(key, 1))),
-    (e) => error({ code: "RATE_LIMITED", status: 429 })(e) && e instanceof HoldfastError && e.retryAfter === 1,
+    (e) => error({ code: "RATE_LIMITED", status: 429 })(e) && e instanceof HoldfastError && e.retryAfter !== undefined && e.retryAfter > 0,
   );
 });
