@@ -71,9 +71,10 @@ func must(t *testing.T, err error) {
 func hold(t *testing.T, db *sqlitedb.DB) (release func()) {
 	t.Helper()
 	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	start := sync.OnceFunc(func() { close(started) }) // the step may run twice
 	go func() {
 		done <- db.Write(context.Background(), "hold", func(*sqlite.Conn) error {
-			close(started)
+			start()
 			<-released
 			return nil
 		})
@@ -137,6 +138,68 @@ func TestStepsOfAGroupAreIndependent(t *testing.T) {
 	}
 	if n := commits.Load(); n > 10 { // one, or more where all this takes longer than a group may
 		t.Errorf("%d commits for 31 steps that waited", n)
+	}
+}
+
+// TestJudgedSteps: a step without a savepoint that fails in the middle undoes
+// nothing of the others in its group, and leaves nothing itself.
+func TestJudgedSteps(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
+	boom, refused := errors.New("boom"), errors.New("refused")
+	release := hold(t, db)
+	var wg sync.WaitGroup
+	errs := make([]error, 50)
+	for i := range errs {
+		insert := func(c *sqlite.Conn) error {
+			return sqlitex.Execute(c, `INSERT INTO t VALUES (?)`, &sqlitex.ExecOptions{Args: []any{i}})
+		}
+		wg.Go(func() {
+			if i%5 == 4 {
+				errs[i] = db.Write(context.Background(), "put", insert)
+				return
+			}
+			errs[i] = db.WriteJudged(context.Background(), "put", func(*sqlite.Conn) error {
+				if i%5 == 1 {
+					return refused
+				}
+				return nil
+			}, func(c *sqlite.Conn) error {
+				err := insert(c)
+				switch i {
+				case 22, 32:
+					return boom
+				case 43:
+					panic("a bug in a step")
+				}
+				return err
+			})
+		})
+	}
+	await(db, len(errs))
+	release()
+	wg.Wait()
+	want := map[int]error{22: boom, 32: boom}
+	rows := int64(0)
+	for i, err := range errs {
+		switch {
+		case i == 43:
+			if !fault.Is(err, fault.Internal) {
+				t.Errorf("step %d: %v, want internal", i, err)
+			}
+			continue
+		case i%5 == 1:
+			want[i] = refused
+		case want[i] == nil:
+			rows++
+		}
+		if !errors.Is(err, want[i]) {
+			t.Errorf("step %d: %v, want %v", i, err, want[i])
+		}
+	}
+	if n := count(t, db); n != rows {
+		t.Errorf("%d rows, want %d", n, rows)
 	}
 }
 

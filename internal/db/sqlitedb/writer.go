@@ -33,6 +33,7 @@ type step struct {
 	name   string
 	queued time.Time
 	alone  bool
+	judge  func(*sqlite.Conn) error // nil: fn may refuse
 	fn     func(*sqlite.Conn) error
 	err    error
 	done   chan struct{}
@@ -55,6 +56,16 @@ func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) erro
 // changed page was before; to undo the whole, nothing.
 func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
+}
+
+// WriteJudged is Write for a step in two parts: judge reads and may refuse; write
+// does what was judged, and fails only where the engine does. It has no
+// savepoint, for which the engine keeps a copy of every page that a step changes:
+// half of the work of a small step. When write does fail, the group is undone and
+// all its steps run again, with savepoints: on a file with such steps every step
+// must bear to run twice.
+func (db *DB) WriteJudged(ctx context.Context, name string, judge, write func(*sqlite.Conn) error) error {
+	return db.write(&step{ctx: ctx, name: name, judge: judge, fn: write})
 }
 
 func (db *DB) write(s *step) error {
@@ -160,18 +171,18 @@ func (w *writer) serve(first *step) {
 		if err != nil {
 			continue
 		}
-		if s == first {
+		switch {
+		case s == first:
 			s.err = w.runFirst(s)
-		} else {
+		case s.judge != nil:
+			err = w.runJudged(s)
+		default:
 			s.err = w.runStep(s)
 		}
-		if w.conn.AutocommitEnabled() {
+		if err == nil && w.conn.AutocommitEnabled() {
 			// The engine gave up the transaction (disk full, I/O error): what
 			// the others of the group did is undone too.
-			err = s.err
-			if err == nil {
-				err = fault.New(fault.Unavailable, "the transaction was given up by the engine")
-			}
+			err = givenUp(s.err)
 		}
 	}
 	if err == nil {
@@ -230,7 +241,7 @@ func (w *writer) commit() error {
 // runFirst runs a step before which nothing is in the transaction, so that it
 // needs no savepoint.
 func (w *writer) runFirst(s *step) error {
-	err := w.protect(s)
+	err := w.whole(s)
 	if err == nil || w.conn.AutocommitEnabled() {
 		return err
 	}
@@ -243,12 +254,38 @@ func (w *writer) runFirst(s *step) error {
 	return err
 }
 
+// runJudged runs a step that is to need no undoing. What it returns is the end of
+// the group.
+func (w *writer) runJudged(s *step) error {
+	if s.err = w.judge(s); s.err != nil {
+		return nil //nolint:nilerr // it is the step's, which has changed nothing
+	}
+	if s.err = w.protect(s, s.fn); s.err == nil {
+		return nil
+	}
+	if !w.conn.AutocommitEnabled() {
+		if err := w.exec(`ROLLBACK`); err != nil {
+			return err
+		}
+	}
+	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	for _, s := range w.group {
+		s.err = w.runStep(s)
+		if w.conn.AutocommitEnabled() {
+			return givenUp(s.err)
+		}
+	}
+	return nil
+}
+
 // runStep runs one step between savepoints.
 func (w *writer) runStep(s *step) (err error) {
 	if err := w.exec(`SAVEPOINT step`); err != nil {
 		return err
 	}
-	err = w.protect(s)
+	err = w.whole(s)
 	if w.conn.AutocommitEnabled() {
 		return err
 	}
@@ -266,19 +303,43 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
-// protect calls the step, if its caller still waits for it. A panic of the step
-// is the step's error: the writer must live on for the others.
-func (w *writer) protect(s *step) (err error) {
+// givenUp is the error of a step with which the engine gave up the transaction.
+func givenUp(err error) error {
+	if err == nil {
+		err = fault.New(fault.Unavailable, "the transaction was given up by the engine")
+	}
+	return err
+}
+
+// whole runs all of a step.
+func (w *writer) whole(s *step) error {
+	if err := w.judge(s); err != nil {
+		return err
+	}
+	return w.protect(s, s.fn)
+}
+
+// judge looks whether the caller still waits, and lets the step refuse.
+func (w *writer) judge(s *step) error {
 	if err := s.ctx.Err(); err != nil {
 		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
 	}
+	if s.judge == nil {
+		return nil
+	}
+	return w.protect(s, s.judge)
+}
+
+// protect calls a step's function. A panic is the step's error: the writer must
+// live on for the others.
+func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.Wrap(fault.Internal, "internal error",
 				fmt.Errorf("panic in step %s: %v\n%s", s.name, p, debug.Stack()))
 		}
 	}()
-	if err := s.fn(w.conn); err != nil {
+	if err := fn(w.conn); err != nil {
 		return classify(err)
 	}
 	return w.fault("step " + s.name)

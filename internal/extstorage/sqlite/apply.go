@@ -112,34 +112,51 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store.
+// errNoRoom is a write that a quota refuses while there is something that has
+// expired.
+var errNoRoom = fault.New(fault.Quota, "there is no room before something is removed")
+
+// Apply implements extstorage.Store. A write is judged before it changes
+// anything, but where room has to be made first.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
 	}
-	err = s.db.Write(ctx, "ext.apply", func(c *sqlite.Conn) error {
-		applied, err = s.apply(c, o, &w)
+	var (
+		st      *step
+		effects []effect
+	)
+	err = s.db.WriteJudged(ctx, "ext.apply", func(c *sqlite.Conn) (err error) {
+		if applied, err = replay(c, o, &w); err != nil || applied.Replayed {
+			return err
+		}
+		st, effects, err = judge(c, o, &w)
+		if fault.Is(err, fault.Quota) {
+			if _, due, failed := one(c, sqlExpiredOne, scanInt64, o.Tenant, o.Install, int64(w.Now)); failed != nil || due {
+				return errors.Join(failed, errNoRoom)
+			}
+		}
+		return err
+	}, func(c *sqlite.Conn) (err error) {
+		if !applied.Replayed {
+			applied, err = s.perform(c, st, &w, effects)
+		}
 		return err
 	})
+	if errors.Is(err, errNoRoom) {
+		err = s.db.Write(ctx, "ext.apply_making_room", func(c *sqlite.Conn) (err error) {
+			applied, err = s.applyMakingRoom(c, o, &w)
+			return err
+		})
+	}
 	if err != nil {
 		return ext.Applied{}, err
 	}
 	return applied, nil
 }
 
-func (s *Store) apply(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
-	if w.Once != nil {
-		if applied, err = replay(c, o, w); err != nil || applied.Replayed {
-			return applied, err
-		}
-	}
-	st, effects, err := judge(c, o, w)
-	if fault.Is(err, fault.Quota) {
-		st, effects, err = makeRoom(c, o, w, err)
-	}
-	if err != nil {
-		return applied, err
-	}
+// perform does what was judged.
+func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
 	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
 		applied.Items[i] = effects[i].Item
@@ -151,7 +168,21 @@ func (s *Store) apply(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Ap
 		return applied, err
 	}
 	applied.Counters = st.has
-	return applied, keep(c, o, w, &applied)
+	return applied, keep(c, st.o, w, &applied)
+}
+
+func (s *Store) applyMakingRoom(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
+	if applied, err = replay(c, o, w); err != nil || applied.Replayed {
+		return applied, err
+	}
+	st, effects, err := judge(c, o, w)
+	if fault.Is(err, fault.Quota) {
+		st, effects, err = makeRoom(c, o, w, err)
+	}
+	if err != nil {
+		return applied, err
+	}
+	return s.perform(c, st, w, effects)
 }
 
 // makeRoom judges the write again after what has expired was removed.
@@ -280,6 +311,9 @@ func (s *Store) tell(st *step, w *ext.Write, i int, e *effect) error {
 
 // replay is the answer that is kept for the key of the write, if there is one.
 func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
+	if w.Once == nil {
+		return applied, nil
+	}
 	var request [32]byte
 	answer, found, err := one(c, sqlAnswer, func(r *sqlite.Stmt) string {
 		r.ColumnBytes(0, request[:])

@@ -48,6 +48,7 @@ func TestPlans(t *testing.T) {
 		sqlUsage:           records + ")",
 		sqlCount:           records + ")",
 		sqlExpired:         "SEARCH ext_storage_records USING INDEX ext_storage_reclaim_idx " + mine + " AND ttl_expires_at<?)",
+		sqlExpiredOne:      "USING COVERING INDEX ext_storage_reclaim_idx " + mine + " AND ttl_expires_at<?)",
 		sqlExpiredOwners:   "USING COVERING INDEX ext_storage_sweep_idx (ttl_expires_at<?)",
 		sqlInstallUsage:    "USING PRIMARY KEY " + mine + ")",
 		sqlSetUsage:        "USING PRIMARY KEY " + mine + ")",

@@ -71,6 +71,7 @@ const (
 const (
 	sqlExpired = `SELECT namespace, key, ` + headerColumns + ` FROM ext_storage_records` + mine +
 		`AND ttl_expires_at <= ?3 ORDER BY ttl_expires_at, namespace, key LIMIT ?4`
+	sqlExpiredOne    = `SELECT 1 FROM ext_storage_records` + mine + `AND ttl_expires_at <= ?3 LIMIT 1`
 	sqlExpiredOwners = `SELECT tenant_id, extension_install_id, count(*) FROM (
 			SELECT tenant_id, extension_install_id FROM ext_storage_records WHERE ttl_expires_at <= ?1 ORDER BY ttl_expires_at LIMIT ?2
 		) GROUP BY tenant_id, extension_install_id`
