@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,11 +17,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-const document = "# Performance\n\nBefore.\n\n" +
-	"<!-- bench: load -->\nold\n<!-- bench: end of load -->\n\n" +
-	"<!-- bench: memory -->\n<!-- bench: end of memory -->\n\nBetween.\n\n" +
-	"<!-- bench: start -->\n<!-- bench: end of start -->\n\n" +
-	"<!-- bench: rows -->\n<!-- bench: end of rows -->\n\nAfter.\n"
+// document has a place for every part, with what a run before has left there.
+var document = func() string {
+	text := "# Performance\n\nBefore.\n\n"
+	for _, part := range partNames() {
+		text += "<!-- bench: " + part + " -->\nold " + part + "\n<!-- bench: end of " + part + " -->\n\nBetween.\n\n"
+	}
+	return text + "After.\n"
+}()
 
 // A run of every part, so small that its figures say nothing: what it writes
 // where, and that all of it still does what it measures. Server and limit check
@@ -30,14 +34,50 @@ func TestRun(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("what a process costs is read from Linux's /proc")
 	}
-	testdb.SQLite(t)
+	for room, parts := range map[string]map[string][]string{
+		"sync": {
+			"load": {
+				`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `POST 100 × 500 B \| sqlite \| 1`, `POST 100 × 500 B \| sqlite \| 2`,
+				`GET 1,000 full \| sqlite \| 1`, `GET 1,000 full \| sqlite \| 2`, `info/collections \| sqlite \| 2`,
+				`batch: append 100 × 500 B \| sqlite \| 1`, `batch: commit 250 \| sqlite \| 1`,
+				`batch: append 100 × 500 B \| sqlite \| 2`, `batch: commit 250 \| sqlite \| 2`,
+			},
+			"memory": {
+				`appends 100 × 500 B \| sqlite`, `commits 100 × 500 B \| sqlite`, `appends 250 × 500 B \| sqlite`, `commits 250 × 500 B \| sqlite`,
+				`appends 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`, `commits 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`,
+			},
+			"start": {`sqlite`},
+			"rows":  {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
+		},
+		"extension storage": {
+			"ext": {
+				`ext put 500 B \| sqlite \| 1`, `ext put 500 B, schema of 1 KB \| sqlite \| 1`, `ext get 500 B \| sqlite \| 1`,
+				`ext list of 100, values \| sqlite \| 1`, `ext list of 100, keys \| sqlite \| 1`,
+				`ext bulk put of 20 × 500 B \| sqlite \| 1`, `ext batch of 10 \| sqlite \| 1`, `ext increment \| sqlite \| 1`,
+			},
+			"extkeys": {`500 \| 50 \| 2 \| sqlite`, `500 \| 200 \| 2 \| sqlite`},
+			"extrows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 20 \| sqlite`},
+		},
+	} {
+		t.Run(room, func(t *testing.T) {
+			t.Parallel()
+			testdb.SQLite(t)
+			runParts(t, parts)
+		})
+	}
+}
+
+// runParts runs some parts and looks for the rows that each is to have.
+func runParts(t *testing.T, parts map[string][]string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "performance.md")
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	names := strings.Join(slices.Sorted(maps.Keys(parts)), ",")
 	o, err := parse([]string{
 		"-binary", binary.Path(), "-out", path, "-engines", "sqlite", "-window", "20ms", "-runs", "1",
-		"-connections", "1,2", "-rows", "1e3,2e3", "-parts", "load,memory,start,rows",
+		"-connections", "1,2", "-rows", "1e3,2e3", "-parts", names,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +85,7 @@ func TestRun(t *testing.T) {
 	o.size = size{
 		batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2, uploads: 2, downloads: 2, download: 100,
 		users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
+		extCallers: 1, extMany: 100, extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200},
 	}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
@@ -55,31 +96,22 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(got)
-	for _, kept := range []string{"Before.\n", "Between.\n", "After.\n"} {
-		if strings.Count(text, kept) != 1 {
-			t.Errorf("%q is %d times in the document", kept, strings.Count(text, kept))
+	for kept, times := range map[string]int{"Before.\n": 1, "Between.\n": len(partNames()), "After.\n": 1} {
+		if n := strings.Count(text, kept); n != times {
+			t.Errorf("%q is %d times in the document, want %d", kept, n, times)
 		}
 	}
-	if strings.Contains(text, "old") {
-		t.Error("the results of the run before are still there")
-	}
-	for part, rows := range map[string][]string{
-		"load": {
-			`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `POST 100 × 500 B \| sqlite \| 1`, `POST 100 × 500 B \| sqlite \| 2`,
-			`GET 1,000 full \| sqlite \| 1`, `GET 1,000 full \| sqlite \| 2`, `info/collections \| sqlite \| 2`,
-			`batch: append 100 × 500 B \| sqlite \| 1`, `batch: commit 250 \| sqlite \| 1`,
-			`batch: append 100 × 500 B \| sqlite \| 2`, `batch: commit 250 \| sqlite \| 2`,
-		},
-		"memory": {
-			`appends 100 × 500 B \| sqlite`, `commits 100 × 500 B \| sqlite`, `appends 250 × 500 B \| sqlite`, `commits 250 × 500 B \| sqlite`,
-			`appends 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`, `commits 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`,
-		},
-		"start": {`sqlite`},
-		"rows":  {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
-	} {
+	for _, part := range partNames() {
+		rows, measured := parts[part]
+		if strings.Contains(text, "old "+part+"\n") == measured {
+			t.Errorf("%s: measured: %t; what the run before has left is there: %t", part, measured, !measured)
+		}
+		if !measured {
+			continue
+		}
 		_, rest, _ := strings.Cut(text, "<!-- bench: "+part+" -->\n")
 		results, _, _ := strings.Cut(rest, "<!-- bench: end of "+part+" -->")
-		if !strings.Contains(results, "`go run ./bench -connections 1,2 -engines sqlite -parts load,memory,start,rows -rows 1e3,2e3 -runs 1 -window 20ms` on ") {
+		if !strings.Contains(results, "`go run ./bench -connections 1,2 -engines sqlite -parts "+names+" -rows 1e3,2e3 -runs 1 -window 20ms` on ") {
 			t.Errorf("%s does not say how it was made:\n%s", part, results)
 		}
 		table := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(results, -1)

@@ -117,6 +117,10 @@ func measureExtWork(ctx context.Context, o *options, s *server, l extLimit, w *e
 	if r.goal.ratio == 0 {
 		window, runs = o.brief()
 	}
+	done := s.published
+	if !w.writes() {
+		done = atOnce
+	}
 	load := func(more more) (phase, error) {
 		all, hangUp, err := dialAll(ctx, installs)
 		if err != nil {
@@ -129,7 +133,7 @@ func measureExtWork(ctx context.Context, o *options, s *server, l extLimit, w *e
 				err = fmt.Errorf("%d records, want %d, in %.200s", found, w.finds, answer)
 			}
 			return err
-		}, s.published)
+		}, done)
 	}
 	for range runs {
 		if err := resetPeak(s.pid()); err != nil {

@@ -17,36 +17,36 @@ import (
 
 const extRowsColumns = "| rows of the server | keys of a namespace | installs | engine | put/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|\n"
 
+// extKeysBytes are those of a value where it is the number of keys that matters.
+const extKeysBytes = 500
+
 func extKeysHead(o *options, out io.Writer) {
 	window, _ := o.brief()
-	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, values of 500 B.\n\n%s", window, o.runs, o.size.rowsCallers, extRowsColumns)
+	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, values of %d B.\n\n%s", window, o.runs, o.size.rowsCallers, extKeysBytes, extRowsColumns)
 }
 
 func extRowsHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, values of %d B.\n\n%s", o.window, o.runs, o.size.rowsCallers, o.size.rowsPayload, extRowsColumns)
 }
 
-// measureExtKeys tells what a put costs by how many keys its namespace has.
+// measureExtKeys tells what a put costs by how many keys its namespace has: of
+// as many installs as there are connections, each number in turn.
 func measureExtKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
-		n := o.size.rowsCallers
+		var lines []*extLine
+		n, rows := o.size.rowsCallers, 0
 		for i, keys := range o.size.extNamespaces {
-			if err := s.growExt(ctx, i*n, n, keys, 500); err != nil {
+			if err := s.growExt(ctx, i*n, n, keys, extKeysBytes); err != nil {
 				return err
 			}
+			rows += n * keys
+			lines = append(lines, &extLine{keys: keys, numbers: numbered(i*n, n, n), bytes: extKeysBytes})
 		}
-		total := 0
-		for _, keys := range o.size.extNamespaces {
-			total += n * keys
+		for _, l := range lines {
+			l.rows = rows
 		}
 		window, _ := o.brief()
-		for i, keys := range o.size.extNamespaces {
-			line := extLine{rows: total, keys: keys, installs: numbered(i*n, n, n), bytes: 500}
-			if err := line.measure(ctx, o, s, window, out); err != nil {
-				return err
-			}
-		}
-		return nil
+		return measureExtLines(ctx, o, s, window, lines, out)
 	})
 }
 
@@ -57,8 +57,8 @@ func measureExtRows(ctx context.Context, o *options, e *engine, out io.Writer) e
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		have := 0
 		line := func(most int) error {
-			l := extLine{rows: have * o.size.extMany, keys: o.size.extMany, installs: numbered(0, have, most), bytes: o.size.rowsPayload}
-			return l.measure(ctx, o, s, o.window, out)
+			l := extLine{rows: have * o.size.extMany, keys: o.size.extMany, numbers: numbered(0, have, most), bytes: o.size.rowsPayload}
+			return measureExtLines(ctx, o, s, o.window, []*extLine{&l}, out)
 		}
 		for _, rows := range o.rows {
 			installs := max(1, rows/o.size.extMany)
@@ -82,58 +82,77 @@ func numbered(from, n, most int) (all []int) {
 	return all
 }
 
-// extLine is a line of a table: what it costs to put over a record of one of the
-// installs.
+// extLine is a line of a table: what it costs to put over a record of one of
+// some installs.
 type extLine struct {
 	rows, keys int
-	installs   []int
-	bytes      int // of a value
+	numbers    []int // of the installs
+	bytes      int   // of a value
+
+	installs []credentials
+	samples  []sample
 }
 
-func (l *extLine) measure(ctx context.Context, o *options, s *server, window time.Duration, out io.Writer) error {
-	installs := make([]credentials, len(l.installs))
-	for i, n := range l.installs {
-		var err error
-		if installs[i], err = s.install(n); err != nil {
+// measureExtLines measures lines in turn, so that they meet the same machine.
+func measureExtLines(ctx context.Context, o *options, s *server, window time.Duration, lines []*extLine, out io.Writer) error {
+	for _, l := range lines {
+		for _, n := range l.numbers {
+			c, err := s.install(n)
+			if err != nil {
+				return err
+			}
+			l.installs = append(l.installs, c)
+		}
+	}
+	for _, l := range lines { // warms the caches
+		if _, err := l.load(ctx, o, s, lasting(window), atOnce); err != nil {
 			return err
 		}
 	}
+	for range o.runs {
+		for _, l := range lines {
+			p, err := l.load(ctx, o, s, lasting(window), s.published)
+			if err != nil {
+				return err
+			}
+			l.samples = append(l.samples, p.sample())
+		}
+	}
+	for _, l := range lines {
+		for _, c := range []credentials{l.installs[0], l.installs[len(l.installs)-1]} {
+			if err := l.check(ctx, c); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %.0f | %d | %s |\n", thousands(l.rows), thousands(l.keys), thousands(len(l.installs)), s.engine.name,
+			median(l.samples, func(s sample) float64 { return s.ops }),
+			median(l.samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
+			engineCPU(median(l.samples, func(s sample) time.Duration { return s.engine })))
+		name := fmt.Sprintf("ext-%s-%d-%d-%d", s.engine.name, l.rows, l.keys, len(l.installs))
+		err := s.profile(ctx, o, name, func(more more) error {
+			_, err := l.load(ctx, o, s, more, atOnce)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load puts over records of any of the installs, until done.
+func (l *extLine) load(ctx context.Context, o *options, s *server, more more, done func(context.Context) error) (phase, error) {
+	callers, hangUp, err := dialAll(ctx, slices.Repeat(l.installs[:1], o.size.rowsCallers))
+	if err != nil {
+		return phase{}, err
+	}
+	defer hangUp()
 	body := []byte(`{"value":` + extText(l.bytes) + `}`)
-	load := func(more more) (phase, error) {
-		callers, hangUp, err := dialAll(ctx, slices.Repeat(installs[:1], o.size.rowsCallers))
-		if err != nil {
-			return phase{}, err
-		}
-		defer hangUp()
-		return s.measuredUntil(ctx, len(callers), more, func(ctx context.Context, c, _ int) error {
-			callers[c].credentials = installs[rand.IntN(len(installs))]
-			_, err := callers[c].send(ctx, http.MethodPut, "/namespaces/"+extPutNamespace+"/records/"+id(rand.IntN(l.keys)), body, "")
-			return err
-		}, s.published)
-	}
-	var samples []sample
-	for i := range 1 + o.runs {
-		p, err := load(lasting(window))
-		if err != nil {
-			return err
-		}
-		if i > 0 { // the first warms the caches
-			samples = append(samples, p.sample())
-		}
-	}
-	for _, c := range []credentials{installs[0], installs[len(installs)-1]} {
-		if err := l.check(ctx, c); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(out, "| %s | %s | %s | %s | %.0f | %d | %s |\n", thousands(l.rows), thousands(l.keys), thousands(len(installs)), s.engine.name,
-		median(samples, func(s sample) float64 { return s.ops }),
-		median(samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
-		engineCPU(median(samples, func(s sample) time.Duration { return s.engine })))
-	return s.profile(ctx, o, fmt.Sprintf("extrows-%s-%d-%d-%d", s.engine.name, l.rows, l.keys, len(installs)), func(more more) error {
-		_, err := load(more)
+	return s.measuredUntil(ctx, len(callers), more, func(ctx context.Context, c, _ int) error {
+		callers[c].credentials = l.installs[rand.IntN(len(l.installs))]
+		_, err := callers[c].send(ctx, http.MethodPut, "/namespaces/"+extPutNamespace+"/records/"+id(rand.IntN(l.keys)), body, "")
 		return err
-	})
+	}, done)
 }
 
 // check refuses puts that have made records instead of writing over those that

@@ -223,8 +223,11 @@ type phase struct {
 
 // measured drives callers and tells what the server had to do for them.
 func (s *server) measured(ctx context.Context, callers int, more more, step step) (phase, error) {
-	return s.measuredUntil(ctx, callers, more, step, func(context.Context) error { return nil })
+	return s.measuredUntil(ctx, callers, more, step, atOnce)
 }
+
+// atOnce is when steps leave nothing to do.
+func atOnce(context.Context) error { return nil }
 
 // measuredUntil is measured for steps that leave the server something to do,
 // which has been done when done returns.
