@@ -121,7 +121,7 @@ bench: build ## measure the server beside the bare limit, into docs/performance.
 	$(BENCH) $(BENCHFLAGS)
 
 bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into docs/performance.md
-	$(BENCH) -parts rows $(BENCHFLAGS)
+	$(BENCH) -parts rows,extrows $(BENCHFLAGS)
 
 # The packages whose tests draw random steps against a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')
