@@ -1,0 +1,295 @@
+package app
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/conf"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/fault"
+)
+
+// TestMain is also the process that tries a schema: the server starts its own
+// program for that, which here is this one.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == TrialVerb {
+		if err := jsonschema.Main(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var someInstall = ext.Owner{Tenant: "7e000000-0000-4000-8000-000000000001", Install: "7e000000-0000-4000-8000-000000000011"}
+
+// A key of somebody else comes from a file, or from the environment alone.
+func TestTokenKeys(t *testing.T) {
+	t.Parallel()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := filepath.Join(t.TempDir(), "public.pem")
+	if err := os.WriteFile(public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := openApp(t, "HOLDFAST_EXTSTORAGE__TOKEN_KEYS__PLATFORM__ALG=EdDSA", "HOLDFAST_EXTSTORAGE__TOKEN_KEYS__PLATFORM__KEY_FILE="+public,
+		"HOLDFAST_EXTSTORAGE__TOKEN_KEYS__PLATFORM__ID=2026-Q4")
+	pkcs, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{
+		{ID: "2026-Q4", Alg: bearer.EdDSA, Text: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs}))},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := theirs.Sign(map[string]any{"tenant_id": someInstall.Tenant}, a.Now(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := a.tokens.Verify(token, a.Now()); err != nil || c.KeyID != "2026-Q4" {
+		t.Errorf("their token: %+v, %v", c, err)
+	}
+	own, err := a.ExtToken(ExtTokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := a.tokens.Verify(own.Token, a.Now())
+	if err != nil || c.KeyID != ext.OwnTokenKey || !c.Expires.Equal(own.Expires) {
+		t.Fatalf("our token: %+v, %v", c, err)
+	}
+	if g, err := ext.ParseGrant(c.Raw); err != nil || g.Owner != someInstall || g.In("a") != ext.Read || g.In("b") != 0 {
+		t.Errorf("it grants %+v, %v", g, err)
+	}
+	if _, err := a.ExtToken(ExtTokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "Run ner", TTL: time.Minute}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a service of a bad name: %v", err)
+	}
+}
+
+func TestExtProblems(t *testing.T) {
+	t.Parallel()
+	const key = "HOLDFAST_EXTSTORAGE__TOKEN_KEYS__K__"
+	secret := strings.Repeat("hunter2", 5)
+	for _, tc := range []struct {
+		environ []string
+		want    string
+	}{
+		{[]string{key + "ALG=HS256", key + "KEY=hunter2"}, "token_keys.k"},
+		{[]string{key + "ALG=none", key + "KEY=" + secret}, "algorithm must be"},
+		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own"}, "the id of another key"},
+		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "token_secret must have at least 32 bytes"},
+		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=somewhere"}, "audit must be empty, log or file:PATH"},
+		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__LEVEL=warn"}, "audit is log, which needs log.level info"},
+		{[]string{"HOLDFAST_EXTSTORAGE__RATES__READ_BURST=0"}, "rates.read_burst must be more than 0"},
+		{[]string{"HOLDFAST_SERVER__INTERNAL_LISTEN=nowhere"}, "internal_listen is no address"},
+	} {
+		_, _, err := Load("", tc.environ)
+		wrong, ok := errors.AsType[*conf.Error](err)
+		if !ok {
+			t.Errorf("%v: %v", tc.environ, err)
+			continue
+		}
+		var all strings.Builder
+		for _, p := range wrong.Problems {
+			all.WriteString(p.String() + "\n")
+		}
+		if !strings.Contains(all.String(), tc.want) || strings.Contains(all.String(), "hunter2") || len(wrong.Problems) != 1 {
+			t.Errorf("%v: %s", tc.environ, &all)
+		}
+	}
+	cfg, _, err := Load("", []string{key + "ALG=HS256", key + "KEY=" + secret, "HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES=7", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=9"})
+	if err != nil || cfg.Extstorage.QuotaOf("large").Bytes != 7 || cfg.Extstorage.Rates.WriteBurst != 9 || cfg.Extstorage.TokenKeys["k"].Key != secret {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+}
+
+// A token of a key that no server has would be good for nothing.
+func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if _, err := loadSecrets(data, true); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(data, SecretsFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte("ext_token_key")) { // of a release that had none
+			kept = append(kept, line...)
+		}
+	}
+	if err := os.WriteFile(path, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := Load("", []string{"HOLDFAST_EXTSTORAGE__DATABASE_URL=postgres://nobody@127.0.0.1:1/x", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), Options{Config: cfg, Data: data, LogTo: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if _, err := a.ExtToken(ExtTokenRequest{Owner: someInstall, TTL: time.Minute}); err == nil || !strings.Contains(err.Error(), "start the server of this release once") {
+		t.Errorf("a token: %v", err)
+	}
+}
+
+// TestSchemas: what is wrong with a schema or a value is told with its place, and
+// a schema is tried by this very program.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	d, v := newDocuments(), newValidators()
+	document := []byte(`{"properties":{"n":{"type":"integer"}}}`)
+	wantPlace := func(err error, pointer string) {
+		t.Helper()
+		if e, ok := err.(*ext.ValidationError); !ok || e.Pointer != pointer || e.Reason == "" {
+			t.Errorf("%#v, want a refusal at %s", err, pointer)
+		}
+	}
+	if err := errors.Join(d.Check(document), v.Validate(document, `{"n":1}`), d.Trial(t.Context(), document, [][]byte{[]byte(`{"n":"x"}`)})); err != nil {
+		t.Error(err)
+	}
+	wantPlace(d.Check([]byte(`{"properties":{"n":{"type":"number or so"}}}`)), "/properties/n/type")
+	wantPlace(v.Validate(document, `{"n":"x"}`), "/n")
+	wantPlace(d.Trial(t.Context(), []byte(`{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`), nil), "")
+	c, err := d.Compatible(document, []byte(`{"properties":{"n":{"type":"string"}}}`))
+	if err != nil || c.Effect != "breaking" || len(c.Changes) != 2 || c.Changes[0].Pointer != "/properties/n/type" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	_, err = d.Compatible(document, []byte(`{"type":1}`))
+	wantPlace(err, "/type")
+}
+
+// TestExtMetrics: operations are counted by what they do and how they end, and
+// totals are those of a minute ago at most.
+func TestExtMetrics(t *testing.T) {
+	t.Parallel()
+	a := openApp(t)
+	at := time.Now()
+	a.now = func() time.Time { return at }
+	main, _, err := a.clientHandlers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := a.ExtToken(ExtTokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read | ext.Modify}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(status int, method, path, body string) {
+		t.Helper()
+		r := httptest.NewRequest(method, "http://127.0.0.1/ext/v1/installs/"+string(someInstall.Install)+path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token.Token)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if main.ServeHTTP(w, r); w.Code != status {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+	}
+	wantLine(t, metrics(a), `storage_namespace_key_count 0`)
+	for i := range 3 {
+		send(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%d", i), `{"value":1}`)
+	}
+	send(http.StatusOK, "GET", "/namespaces/a/records", "")
+	send(http.StatusBadRequest, "PUT", "/namespaces/a/records/k", `{"value":`)
+	send(http.StatusNotFound, "GET", "/namespaces/a/records/none", "")
+	send(http.StatusBadRequest, "POST", "/namespaces/a/records", `{"items":[{"key":"x","value":1},{"key":"y/z","value":1}]}`)
+	token.Token = strings.Replace(token.Token, ".", ".e30", 1) // not what was signed
+	send(http.StatusUnauthorized, "GET", "/usage", "")
+	text := metrics(a)
+	for _, line := range []string{
+		`storage_host_ops_total{operation="put",result="ok"} 3`,
+		`storage_host_ops_total{operation="put",result="refused"} 1`,
+		`storage_host_ops_total{operation="list",result="ok"} 1`,
+		`storage_host_ops_total{operation="get",result="refused"} 1`,
+		`storage_host_errors_total{code="NOT_FOUND"} 1`,
+		`storage_host_errors_total{code="VALIDATION_FAILED"} 2`,
+		`storage_validation_failures_total 2`,
+		`storage_host_inflight_requests 0`,
+		`storage_namespace_key_count 0`,
+		`holdfast_refusals_total{reason="bearer-signature",room="extstorage"} 1`,
+	} {
+		wantLine(t, text, line)
+	}
+	at = at.Add(totalsAge)
+	wantLine(t, metrics(a), `storage_namespace_key_count 3`)
+}
+
+func TestEachOperationHasAName(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ route, method, want string }{
+		{"record", "HEAD", "get"}, {"records", "POST", "bulkPut"}, {"schema", "PATCH", "setSchema"}, {"schemas/check", "POST", "checkSchema"},
+		{"changes", "GET", "changes"}, {"openapi", "GET", "other"}, {"record", "POST", "other"}, {"unknown", "GET", "other"},
+	} {
+		if got := operationOf(tc.route, tc.method); got != tc.want {
+			t.Errorf("%s %s is %s, want %s", tc.method, tc.route, got, tc.want)
+		}
+	}
+}
+
+// TestAuditTo: what was written is where the setting says when the relay has
+// ended.
+func TestAuditTo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	for setting, read := range map[string]func(data string, log *bytes.Buffer) string{
+		"":             func(data string, _ *bytes.Buffer) string { return readText(t, filepath.Join(data, auditFile)) },
+		"file:" + file: func(string, *bytes.Buffer) string { return readText(t, file) },
+		"log":          func(_ string, log *bytes.Buffer) string { return log.String() },
+	} {
+		a := openApp(t, "HOLDFAST_EXTSTORAGE__AUDIT="+setting)
+		var log bytes.Buffer
+		a.log = slog.New(slog.NewTextHandler(&log, nil))
+		end, err := a.startRelay(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := ext.Request{Grant: ext.Grant{Owner: someInstall, Every: ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
+		if _, err := a.records.Do(t.Context(), r, ext.Task{Namespace: "a", Key: "written", Value: "1"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		if text := read(a.data, &log); strings.Count(text, "a/written") != 1 {
+			t.Errorf("%q: %s", setting, text)
+		}
+	}
+	a := openApp(t, "HOLDFAST_EXTSTORAGE__AUDIT=file:"+file+"/x")
+	if _, err := a.startRelay(t.Context()); err == nil || !strings.Contains(err.Error(), "extstorage.audit") {
+		t.Errorf("a file that cannot be: %v", err)
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
