@@ -47,6 +47,7 @@ dist: ## make the files of a release in dist/: tarballs, Debian packages, checks
 # among goroutines, with. To compile Google's client of Spanner for the detector
 # takes more than a minute of processor time, so what imports it is tested
 # without, too, and so is app, which wires it; `make soak` has all of them with.
+# Those of test/ take longest: they begin first, and the others run beside them.
 UNRACED   = grep -wE "sqlite|spanner|spannerdb|spannertest|app|holdfast/cmd|httpapi|test|bench"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
@@ -54,7 +55,7 @@ test: test-deps build testservers ## run every test on every engine, real browse
 	$(WITHSERVERS) sh -c '\
 		$(TEST) $(RACE) $$($(GO) list ./... | $(UNRACED) -v); failed=$$?; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN); \
-		$(TEST) $$($(GO) list ./... | $(UNRACED)) && exit $$failed'
+		$(TEST) $$($(GO) list ./... | $(UNRACED) | sort -r) && exit $$failed'
 
 testservers:
 	@$(LIKEBIN) $(GO) build -buildvcs=false -o bin/testservers ./internal/testdb/cmd/testservers
