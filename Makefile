@@ -22,7 +22,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test testservers test-deps test-firefox lint linter fuzz check bench bench-rows soak docs clean
+.PHONY: help build run dist test testservers test-deps test-firefox lint linter fuzz check bench bench-rows soak generate docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -48,7 +48,7 @@ dist: ## make the files of a release in dist/: tarballs, Debian packages, checks
 # takes more than a minute of processor time, so what imports it is tested
 # without, too, and so is app, which wires it; `make soak` has all of them with.
 # Those of test/ take longest: they begin first, and the others run beside them.
-UNRACED   = grep -wE "sqlite|spanner|spannerdb|spannertest|app|holdfast/cmd|httpapi|test|bench"
+UNRACED   = grep -wE "sqlite|spanner|spannerdb|spannertest|app|holdfast/cmd|httpapi|client|test|bench"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
 test: test-deps build testservers ## run every test on every engine, real browsers included
@@ -65,7 +65,7 @@ testservers:
 # from starting their services at once.
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
-	python3-venv:/usr/lib/python3*/ensurepip npm:$(or $(shell command -v npm),/usr/bin/npm)
+	python3-venv:/usr/lib/python3*/ensurepip npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl
 # Debian has no emulator of Spanner, Google's package source has. It is installed
 # where apt knows it, and nothing fails without.
 SPANNERDEP := google-cloud-cli-spanner-emulator
@@ -132,6 +132,9 @@ soak: build testservers ## the long run: models with 50 times the steps, every t
 	$(WITHSERVERS) $(GO) test $(RACE) -count=5 -timeout 2h ./...
 	FAULT_ROUNDS=500 FAULT_MINUTE=10m FAULT_RECORDS=10000 $(GO) test -count=1 -timeout 2h ./test/fault
 	$(MAKE) fuzz FUZZTIME=10m
+
+generate: ## write the types of client/ext from the description of extension storage
+	$(GO) generate ./client/ext
 
 docs: ## write docs/configuration.md from the code
 	@$(GO) run ./cmd/holdfast config reference >docs/configuration.md
