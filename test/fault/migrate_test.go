@@ -23,10 +23,10 @@ const migrationLock = 0x686f6c6466617374
 // is killed when it has done one, as it begins the next.
 func TestMigrateKilledBetween(t *testing.T) {
 	t.Parallel()
-	const one = "HOLDFAST_TOKENSERVER__ENABLED=false" // which would have a turn at the lock of its own
-	want, all := uninterrupted(t, one)
+	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false"} // which would have turns at the lock of their own
+	want, all := uninterrupted(t, one...)
 	url := testdb.PostgresDatabase(t)
-	env := onPostgres(t, url, one)
+	env := onPostgres(t, url, one...)
 	for n := range all {
 		// The lock is given in the order in which it was asked for: to first,
 		// to the run for one migration, to second.
@@ -146,12 +146,12 @@ func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string)
 	return schema, lines
 }
 
-// onPostgres is the environment in which both rooms are in a database.
+// onPostgres is the environment in which all rooms are in a database.
 func onPostgres(t *testing.T, url string, vars ...string) []string {
 	t.Helper()
 	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
 		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0",
-		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url)...)
+		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url)...)
 }
 
 // sqlSchema is everything that migrations make, as text.
