@@ -119,6 +119,10 @@ func rules() []rule {
 			reason: "it measures the binary from outside; of the inside it takes what the bare limit is made of",
 		},
 		rule{
+			who: []string{"client/ext"}, tests: []string{"internal/openapitest", "test/binary"},
+			reason: "it is for programs of others, who get the standard library with it and nothing of the server",
+		},
+		rule{
 			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/app/cli"},
 			reason: "it is main with a clock that tests turn, which must not be in the binary",
 		},

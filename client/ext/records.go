@@ -1,0 +1,299 @@
+package ext
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Guard is what must be so of a record for a request to be done; when it is not,
+// the error has the code REVISION_MISMATCH and the record's revision.
+type Guard func(*guards)
+
+type guards struct {
+	revision         *int64
+	match, noneMatch string
+}
+
+// IfRevision wants the record to have a revision.
+func IfRevision(revision int64) Guard { return func(g *guards) { g.revision = &revision } }
+
+// IfAbsent wants that there is no record.
+func IfAbsent() Guard { return IfRevision(0) }
+
+// IfMatch wants the record to have an entity tag, as answers have it, quotes
+// included. Other than a revision it never meets another life of the key.
+func IfMatch(etag string) Guard { return func(g *guards) { g.match = etag } }
+
+// IfPresent wants that there is a record.
+func IfPresent() Guard { return IfMatch("*") }
+
+// IfNoneMatch wants the record to have another entity tag. It is for requests of
+// one record only.
+func IfNoneMatch(etag string) Guard { return func(g *guards) { g.noneMatch = etag } }
+
+func collect(list []Guard) (g guards) {
+	for _, guard := range list {
+		guard(&g)
+	}
+	return g
+}
+
+func (g *guards) any() bool { return *g != guards{} }
+
+func (g *guards) header() http.Header {
+	h := http.Header{}
+	if g.match != "" {
+		h.Set("If-Match", g.match)
+	}
+	if g.noneMatch != "" {
+		h.Set("If-None-Match", g.noneMatch)
+	}
+	return h
+}
+
+func (g *guards) query() url.Values {
+	if g.revision == nil {
+		return nil
+	}
+	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
+}
+
+// inBody are the guards of one item of several.
+func (g *guards) inBody() (revision *int64, match *string, err error) {
+	if g.noneMatch != "" {
+		return nil, nil, errors.New("IfNoneMatch is for requests of one record")
+	}
+	if g.match != "" {
+		match = &g.match
+	}
+	return g.revision, match, nil
+}
+
+// Records are the records of one namespace, and its schemas.
+type Records struct {
+	client    *Client
+	namespace string
+	path      string
+}
+
+func (r Records) at(key string) string { return r.path + "/records/" + url.PathEscape(key) }
+
+// Put is what a record is to be.
+type Put struct {
+	Value    any           // made JSON by encoding/json, unless it is a json.RawMessage
+	Metadata any           // likewise an object; nil is {}
+	TTL      time.Duration // in whole seconds; 0: it does not expire
+
+	// SchemaVersion, if not 0, must be the version of the active schema.
+	SchemaVersion int32
+}
+
+func (p *Put) request() (r PutRequest, err error) {
+	if r.Value, err = json.Marshal(p.Value); err != nil {
+		return r, err
+	}
+	if p.Metadata != nil {
+		if r.Metadata, err = json.Marshal(p.Metadata); err != nil {
+			return r, err
+		}
+	}
+	if p.TTL != 0 {
+		seconds := int64(p.TTL / time.Second)
+		r.TTLSeconds = &seconds
+	}
+	if p.SchemaVersion != 0 {
+		r.SchemaVersion = &p.SchemaVersion
+	}
+	return r, nil
+}
+
+// Put writes a record. What there was of it is replaced: value, metadata and
+// time to live.
+func (r Records) Put(ctx context.Context, key string, p Put, guard ...Guard) (meta RecordMeta, err error) {
+	request, err := p.request()
+	if err != nil {
+		return meta, err
+	}
+	g := collect(guard)
+	request.IfRevision = g.revision
+	// A put without a guard may be done twice: the record is the same.
+	_, err = r.client.sendJSON(ctx, call{method: http.MethodPut, path: r.at(key), header: g.header(), again: !g.any()}, request, &meta)
+	return meta, err
+}
+
+// Get reads a record.
+func (r Records) Get(ctx context.Context, key string, guard ...Guard) (rec Record, err error) {
+	g := collect(guard)
+	header := g.header()
+	if g.revision != nil {
+		header.Set("If-Revision-Match", strconv.FormatInt(*g.revision, 10))
+	}
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.at(key), header: header, again: true}, &rec)
+	return rec, err
+}
+
+// Delete deletes a record. It does not matter whether there is one, unless there
+// is a guard.
+func (r Records) Delete(ctx context.Context, key string, guard ...Guard) error {
+	g := collect(guard)
+	_, err := r.client.send(ctx, call{method: http.MethodDelete, path: r.at(key), query: g.query(), header: g.header(), again: !g.any()}, nil)
+	return err
+}
+
+// Merge merges a patch into the value of a record by RFC 7396: members of it
+// replace those of the value, null takes them away. Metadata and time to live
+// stay.
+func (r Records) Merge(ctx context.Context, key string, patch any, guard ...Guard) (meta RecordMeta, err error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return meta, err
+	}
+	g := collect(guard)
+	_, err = r.client.send(ctx, call{
+		method: http.MethodPatch, path: r.at(key), query: g.query(), header: g.header(), media: "application/merge-patch+json", body: body,
+	}, &meta)
+	return meta, err
+}
+
+// Increment adds to a number in a value.
+type Increment struct {
+	Pointer  string      // the number's place in the value, a JSON pointer; "": the whole value
+	By       json.Number // with its exact decimal value
+	Min, Max json.Number // bounds of the sum; "": none
+	Create   bool        // make what is missing: the record, objects on the way, a 0 to begin with
+}
+
+func (in *Increment) request() IncrementRequest {
+	r := IncrementRequest{Pointer: in.Pointer, By: in.By}
+	if in.Min != "" {
+		r.Min = &in.Min
+	}
+	if in.Max != "" {
+		r.Max = &in.Max
+	}
+	if in.Create {
+		r.Create = &in.Create
+	}
+	return r
+}
+
+// Increment adds to a number in a record, once: it is sent under a key by which
+// the server knows it when it is repeated.
+func (r Records) Increment(ctx context.Context, key string, in Increment, guard ...Guard) (result IncrementResult, err error) {
+	g := collect(guard)
+	request := in.request()
+	request.IfRevision = g.revision
+	_, err = r.client.sendOnce(ctx, call{method: http.MethodPost, path: r.at(key) + "/increment", header: g.header()}, request, &result)
+	return result, err
+}
+
+// Item is a put of one record of several.
+func (r Records) Item(key string, p Put, guard ...Guard) (item PutItem, err error) {
+	request, err := p.request()
+	if err != nil {
+		return item, err
+	}
+	g := collect(guard)
+	item = PutItem{Key: key, Value: request.Value, Metadata: request.Metadata, TTLSeconds: request.TTLSeconds, SchemaVersion: request.SchemaVersion}
+	item.IfRevision, item.IfMatch, err = g.inBody()
+	return item, err
+}
+
+// BulkPut writes several records, all or none, and returns them in the order of
+// the items. The *Error of one has its Index.
+func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, error) {
+	again := true
+	for i := range items {
+		again = again && items[i].IfRevision == nil && items[i].IfMatch == nil
+	}
+	var result BulkPutResult
+	_, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/records", again: again}, BulkPutRequest{Items: items}, &result)
+	return result.Items, err
+}
+
+// List is which records are listed, and what of them.
+type List struct {
+	Prefix   string // of their keys
+	Reverse  bool   // the last key first
+	Values   bool
+	Metadata bool
+	Page     int // records in one request, at most 100; 0: the server's 25
+}
+
+func (l *List) query(cursor string) url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"prefix": l.Prefix, "cursor": cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for name, wanted := range map[string]bool{"reverse": l.Reverse, "values": l.Values, "metadata": l.Metadata} {
+		if wanted {
+			q.Set(name, "true")
+		}
+	}
+	if l.Page > 0 {
+		q.Set("limit", strconv.Itoa(l.Page))
+	}
+	return q
+}
+
+// ListPage reads one page; the cursor is the NextCursor of the page before, or
+// "".
+func (r Records) ListPage(ctx context.Context, l List, cursor string) (page RecordList, err error) {
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/records", query: l.query(cursor), again: true}, &page)
+	return page, err
+}
+
+// List goes through all records in the order of their keys, page by page. It
+// ends with the first error.
+func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
+	return func(yield func(ListItem, error) bool) {
+		for cursor := ""; ; {
+			page, err := r.ListPage(ctx, l, cursor)
+			if err != nil {
+				yield(ListItem{}, fmt.Errorf("list: %w", err))
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.NextCursor == nil {
+				return
+			}
+			cursor = *page.NextCursor
+		}
+	}
+}
+
+const typeJSON = "application/json"
+
+// sendJSON is send of a body that is made JSON.
+func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	r.media, r.body = typeJSON, body
+	return c.send(ctx, r, into)
+}
+
+// sendOnce is sendJSON of what happens once, however often it is sent.
+func (c *Client) sendOnce(ctx context.Context, r call, request, into any) (http.Header, error) {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	r.header.Set("Idempotency-Key", rand.Text())
+	r.again = true
+	return c.sendJSON(ctx, r, request, into)
+}

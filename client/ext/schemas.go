@@ -1,0 +1,63 @@
+package ext
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// Schemas lists the schemas of the namespace, the newest first.
+func (r Records) Schemas(ctx context.Context) ([]Schema, error) {
+	var list SchemaList
+	_, err := r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/schemas", again: true}, &list)
+	return list.Schemas, err
+}
+
+// RegisterSchema adds a JSON Schema of Draft 2020-12 as a draft: it refuses
+// nothing until it is activated.
+func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, err error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return s, err
+	}
+	_, err = r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas"}, RegisterSchemaRequest{Schema: text}, &s)
+	return s, err
+}
+
+// Schema reads one version.
+func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error) {
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), again: true}, &s)
+	return s, err
+}
+
+// SetSchemaStatus makes a version SchemaActive, which deprecates the one that is,
+// or SchemaDeprecated.
+func (r Records) SetSchemaStatus(ctx context.Context, version int32, status SchemaStatus) (s Schema, err error) {
+	_, err = r.client.sendJSON(ctx, call{method: http.MethodPatch, path: r.schema(version), again: true}, SchemaStatusRequest{Status: status}, &s)
+	return s, err
+}
+
+func (r Records) schema(version int32) string {
+	return r.path + "/schemas/" + strconv.Itoa(int(version))
+}
+
+// CheckSchema compares a document with the active schema, and holds the stored
+// records against it. Nothing is changed.
+func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return report, err
+	}
+	return r.check(ctx, SchemaCheckRequest{Schema: text})
+}
+
+// CheckSchemaVersion is CheckSchema of a version that is registered.
+func (r Records) CheckSchemaVersion(ctx context.Context, version int32) (SchemaReport, error) {
+	return r.check(ctx, SchemaCheckRequest{Version: &version})
+}
+
+func (r Records) check(ctx context.Context, request SchemaCheckRequest) (report SchemaReport, err error) {
+	_, err = r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas/check", again: true}, request, &report)
+	return report, err
+}

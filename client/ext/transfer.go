@@ -1,0 +1,156 @@
+package ext
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// exportLine is a line of an export: a record, a place to go on from, or the end.
+type exportLine struct {
+	Record
+
+	Cursor   string `json:"cursor"`
+	Complete bool   `json:"complete"`
+}
+
+// errCut is an export that ended before its last line.
+var errCut = &networkError{fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
+
+// Export goes through all records of the install that the token may read, in the
+// order of namespace and key. When it is cut off it goes on where it was; other
+// errors end it.
+func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		e := export{install: i, yield: yield}
+		for try := 0; ; try++ {
+			before := e.cursor
+			err := e.read(ctx)
+			if err == nil {
+				return
+			}
+			if e.cursor != before {
+				try = 0
+			}
+			if !i.client.pause(ctx, err, true, try) {
+				yield(Record{}, errors.Join(err, ctx.Err()))
+				return
+			}
+		}
+	}
+}
+
+// export is one under way.
+type export struct {
+	install Install
+	yield   func(Record, error) bool
+	cursor  string
+	last    *Record // since the cursor: it and what is before it come again
+}
+
+// read makes one request; nil at the end, or when nobody wants more.
+func (e *export) read(ctx context.Context) error {
+	var query url.Values
+	if e.cursor != "" {
+		query = url.Values{"cursor": {e.cursor}}
+	}
+	resp, err := e.install.client.open(ctx, call{method: http.MethodGet, path: e.install.path + "/export", query: query}, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewReader(resp.Body); ; {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return errCut
+		}
+		if err != nil {
+			return &networkError{err}
+		}
+		var line exportLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			return fmt.Errorf("a line of the export: %w", err)
+		}
+		switch {
+		case line.Complete:
+			return nil
+		case line.Cursor != "":
+			e.cursor, e.last = line.Cursor, nil
+		case e.last == nil || before(e.last, &line.Record):
+			e.last = &line.Record
+			if !e.yield(line.Record, nil) {
+				return nil
+			}
+		}
+	}
+}
+
+// before is the order of an export.
+func before(a, b *Record) bool {
+	return a.Namespace < b.Namespace || a.Namespace == b.Namespace && a.Key < b.Key
+}
+
+// importLine is what is imported of a record.
+type importLine struct {
+	Namespace    string          `json:"namespace"`
+	Key          string          `json:"key"`
+	Value        json.RawMessage `json:"value"`
+	Metadata     json.RawMessage `json:"metadata,omitempty"`
+	TTLExpiresAt *time.Time      `json:"ttlExpiresAt,omitempty"`
+}
+
+// Import writes records as Export gives them, of this install or of another one:
+// value, metadata and when they expire. Revisions go on as they are here. It is
+// done in steps, so an error may leave some of them written; the same records
+// may come again. An error of the records ends it, too.
+func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (result ImportResult, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reader, writer := io.Pipe()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		err := writeLines(writer, records)
+		if err != nil {
+			cancel(err)
+		}
+		writer.CloseWithError(err)
+	}()
+	resp, err := i.client.open(ctx, call{method: http.MethodPost, path: i.path + "/import", media: "application/x-ndjson"}, reader)
+	_ = reader.Close() // who writes is to end
+	<-written
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return result, cause
+		}
+		return result, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&result); err != nil {
+		return result, fmt.Errorf("the answer: %w", err)
+	}
+	return result, nil
+}
+
+func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
+	lines := json.NewEncoder(w)
+	for rec, err := range records {
+		if err != nil {
+			return err
+		}
+		line := importLine{rec.Namespace, rec.Key, rec.Value, rec.Metadata, rec.TTLExpiresAt}
+		if err := lines.Encode(line); errors.Is(err, io.ErrClosedPipe) {
+			return nil // the server has answered
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
