@@ -47,40 +47,46 @@ func (x *exchange) changes(a arguments) error {
 	if !limit.Set {
 		limit.Value = defaultChanges
 	}
-	if err := a.fault(); err != nil {
+	switch {
+	case a.fault() != nil:
+		return a.fault()
+	case wait.Value > int64(ext.MaxWait/time.Second):
+		return invalid("/wait", "must be 0 to 60 seconds")
+	}
+	most := int(min(limit.Value, ext.MaxChanges+1)) // which the service refuses
+	feed, err := x.look(ext.Seq(since.Value), most, 0)
+	if err != nil {
 		return err
 	}
-	most := int(min(limit.Value, ext.MaxChanges+1)) // more, and a longer wait, the service refuses
-	patience := time.Duration(min(wait.Value, int64(ext.MaxWait/time.Second)+1)) * time.Second
-	var feed ext.Feed
-	ask := func(d time.Duration) func() error {
-		return func() (err error) {
-			feed, err = x.service.Changes(x.ctx(), x.ask, ext.Seq(since.Value), most, d)
-			return err
-		}
-	}
-	if patience > ext.MaxWait {
-		return ask(patience)()
-	}
-	if err := x.within(x.timeout, ask(0)); err != nil {
-		return err
-	}
-	if len(feed.Changes) == 0 && most > 0 && patience > 0 && x.polls.enter() {
+	if len(feed.Changes) == 0 && most > 0 && wait.Value > 0 && x.polls.enter() {
 		defer x.polls.leave()
 		web.StepOut(x.out)
-		since.Value = int64(feed.Last)
-		limitTime := patience + x.timeout
-		if x.timeout <= 0 {
-			limitTime = 0
-		}
-		ended, err := x.untilEnding(func() error { return x.within(limitTime, ask(patience)) })
-		if ended {
-			feed = ext.Feed{Last: ext.Seq(since.Value)}
-		} else if err != nil {
+		ended, err := x.untilEnding(func() (err error) {
+			feed, err = x.look(feed.Last, most, time.Duration(wait.Value)*time.Second)
+			return err
+		})
+		if err != nil && !ended {
 			return err
 		}
 	}
 	return x.answer(http.StatusOK, appendFeed(&feed))
+}
+
+// look reads changes, and waits for the first so long. When it fails the feed
+// has none, and goes on where it began.
+func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.Feed, err error) {
+	d := x.timeout
+	if d > 0 {
+		d += wait
+	}
+	err = x.within(d, func() (err error) {
+		feed, err = x.service.Changes(x.ctx(), x.ask, since, most, wait)
+		return err
+	})
+	if err != nil {
+		return ext.Feed{Last: since}, err
+	}
+	return feed, nil
 }
 
 // errEnding ends a wait when the server shuts down.

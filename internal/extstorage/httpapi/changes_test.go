@@ -1,8 +1,11 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,6 +93,44 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
+// Who waits when the server shuts down is answered, and does not hold it up; an
+// import that waits for its rate is told to come again.
+func TestShutdownEndsWaits(t *testing.T) {
+	t.Parallel()
+	waits := make(chan struct{}, 10)
+	s := start(t, setup{
+		fails: true, rates: &ext.Rates{Reads: 1, ReadBurst: 1, Writes: 1, WriteBurst: 1, Tenant: 10, TenantBurst: 10},
+		after: func(time.Duration) <-chan time.Time {
+			waits <- struct{}{}
+			return nil
+		},
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	down := make(chan error, 1)
+	go func() {
+		down <- web.Serve(ctx, web.NewServer(s.Config.Handler, web.DefaultLimits(), slog.New(slog.DiscardHandler)), l, web.Drain{Grace: time.Minute})
+	}()
+	c := s.install(t)
+	base, polled, imported := "http://"+l.Addr().String(), make(chan *answer, 1), make(chan *answer, 1)
+	go func() { polled <- c.send(c.requestTo(base, "GET", c.path("/changes?wait=60"), nil)) }()
+	<-waits
+	other, file := s.install(t), strings.NewReader(strings.Repeat("{\"namespace\":\"a\",\"key\":\"k\",\"value\":1}\n", 2))
+	go func() { imported <- other.send(other.requestTo(base, "POST", other.path("/import"), file, lines)) }()
+	<-waits
+	stop()
+	if a := <-polled; a.is(http.StatusOK).body != `{"changes":[],"nextSince":0}` {
+		t.Errorf("the poll is answered with %s", a.body)
+	}
+	(<-imported).fails(503, "UNAVAILABLE")
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -150,7 +191,7 @@ func TestSchemas(t *testing.T) {
 	if c.get(at).into(&all); len(all.Schemas) != 2 || all.Schemas[0].Version != 2 {
 		t.Errorf("the versions are %+v", all)
 	}
-	// 2.13: a version that is not the active one lets nothing pass unseen.
+	// A version that is not the active one lets nothing pass unseen.
 	for _, version := range []string{"1", "3", "999"} {
 		c.put("x", `{"value":{},"schemaVersion":`+version+`}`).fails(400, "VALIDATION_FAILED", "pointer /schemaVersion")
 	}
@@ -166,7 +207,7 @@ func TestSchemas(t *testing.T) {
 	c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// 2.14: an array is one value, and its schema is of the array.
+// An array is one value, and its schema is of the array.
 func TestArraysAreValidatedWhole(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -33,7 +33,7 @@ func (c *client) all(args string) (keys []string) {
 	}
 }
 
-// 2.8: pages meet: no key is left out or there twice, whatever their length.
+// Pages meet: no key is left out or there twice, whatever their length.
 func TestPagesMeet(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -79,7 +79,7 @@ func TestDefaultPage(t *testing.T) {
 	}
 }
 
-// 2.9: a cursor is good for its own question only, and no letter of it may be
+// A cursor is good for its own question only, and no letter of it may be
 // another.
 func TestCursorIsBound(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestCursorIsBound(t *testing.T) {
 	}
 }
 
-// 2.10: false is false.
+// False is false.
 func TestBooleansOfQueries(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -97,6 +97,8 @@ func (x *exchange) wait(c cost) error {
 		case <-x.service.After(state.Retry):
 		case <-x.ctx().Done():
 			return fault.Wrap(fault.Unavailable, "the request has ended", context.Cause(x.ctx()))
+		case <-web.Ending(x.ctx()).Done():
+			return errEnding
 		}
 		state, ok = x.rates.allow(x.ask.Grant.Owner, c)
 	}

@@ -114,7 +114,7 @@ func TestNotModified(t *testing.T) {
 	c.get(records+"/k", `If-None-Match: 1`).fails(400, "VALIDATION_FAILED", "pointer /if-none-match")
 }
 
-// 2.3: the tag of an earlier life of a key does not hold in a later one.
+// The tag of an earlier life of a key does not hold in a later one.
 func TestTagOfAnEarlierLife(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -125,7 +125,7 @@ func TestTagOfAnEarlierLife(t *testing.T) {
 	c.get(records+"/k", "If-None-Match: "+first).is(http.StatusOK)
 }
 
-// 2.11: what is no revision is no mismatch but a fault of the request.
+// What is no revision is no mismatch but a fault of the request.
 func TestRevisionHeaderThatIsNone(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -137,7 +137,7 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
-// 2.22: numbers keep their exact decimal value on their way through.
+// Numbers keep their exact decimal value on their way through.
 func TestNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

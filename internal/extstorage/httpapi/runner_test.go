@@ -42,7 +42,7 @@ func TestRunner(t *testing.T) {
 	const in = `"namespace":"a","key":"k"`
 	r.ask(`{"operation":"put",`+in+`,"value":{"n":1},"ttlSeconds":60,"ifRevision":0,"metadata":{"m":1}}`).is(http.StatusCreated).
 		has("ETag", `"1"`).has("Location", "").says(`{"revision":1,"ttlExpiresAt":"2026-09-21T14:14:20.123Z"}`)
-	// 2.19: a value is the value that it is, with its metadata and time to live.
+	// A value is the value that it is, with its metadata and time to live.
 	if a, b := r.ask(`{"operation":"get",`+in+`}`).is(http.StatusOK).has("ETag", `"1"`), c.get(records+"/k"); a.body != b.body {
 		t.Errorf("the runner gets %s, a client %s", a.body, b.body)
 	}
@@ -99,7 +99,7 @@ func TestRunner(t *testing.T) {
 	r.at(http.MethodPost, "/internal/ext-storage/install/x", `{"operation":"usage"}`).fails(403, "UNAUTHORIZED")
 }
 
-// 2.18: who a service may speak for is in its token, and that is good nowhere
+// Who a service may speak for is in its token, and that is good nowhere
 // else; a client's token is no good here.
 func TestRunnersToken(t *testing.T) {
 	t.Parallel()

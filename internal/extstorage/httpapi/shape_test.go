@@ -243,7 +243,7 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	c.put("v", `{"value":1,"metadata":{"m":"`+strings.Repeat("x", ext.MaxMetadataBytes-7)+`"}}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// 2.20: errors of all routes have one shape, which answer.lawful checks; here are
+// Errors of all routes have one shape, which answer.lawful checks; here are
 // those that come before any route.
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
