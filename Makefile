@@ -133,8 +133,9 @@ soak: build testservers ## the long run: models with 50 times the steps, every t
 	FAULT_ROUNDS=500 FAULT_MINUTE=10m FAULT_RECORDS=10000 $(GO) test -count=1 -timeout 2h ./test/fault
 	$(MAKE) fuzz FUZZTIME=10m
 
-generate: ## write the types of client/ext from the description of extension storage
+generate: ## write the types of the clients from the description of extension storage
 	$(GO) generate ./client/ext
+	cd clients/typescript && npm ci --silent && npm run --silent generate
 
 docs: ## write docs/configuration.md from the code
 	@$(GO) run ./cmd/holdfast config reference >docs/configuration.md

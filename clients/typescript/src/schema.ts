@@ -832,20 +832,19 @@ export interface components {
         };
         /** @description One line of an export. */
         ExportLine: components["schemas"]["Record"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
-        /** @description One line of an import that brings a record. revision, etag, createdAt and updatedAt are not restored. */
+        /** @description One line of an import that brings a record. It expires at most 30 days ahead. revision, etag, createdAt and updatedAt are not restored. */
         ImportRecord: {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
             value: components["schemas"]["Value"];
             metadata?: components["schemas"]["Metadata"];
             ttlExpiresAt?: components["schemas"]["ExpiresAt"];
-            /** Format: int64 */
-            revision?: number;
+            revision?: components["schemas"]["Revision"];
             etag?: string;
-            createdAt?: string;
-            updatedAt?: string;
+            createdAt?: components["schemas"]["Time"];
+            updatedAt?: components["schemas"]["Time"];
         };
-        /** @description One line of an import. Only records are imported. */
+        /** @description One line of an import. What an export has beside records is skipped. */
         ImportLine: components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /** @description What an import did. */
         ImportResult: {
