@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,8 +76,9 @@ func TestExportThatFails(t *testing.T) {
 	s := start(t, setup{fails: true})
 	c := s.install(t)
 	c.fill("a", numbered(150)...)
+	var gone atomic.Bool
 	s.store.export = func(after ext.Position) error {
-		if after.Key != "" {
+		if after.Key != "" || gone.Load() {
 			return errors.New("the disk is gone")
 		}
 		return nil
@@ -90,7 +92,7 @@ func TestExportThatFails(t *testing.T) {
 	if err == nil || res.StatusCode != http.StatusOK || strings.Count(string(body), "\n") != 101 {
 		t.Errorf("%d, %d lines and then %v", res.StatusCode, strings.Count(string(body), "\n"), err)
 	}
-	s.store.export = func(ext.Position) error { return errors.New("the disk is gone") }
+	gone.Store(true)
 	c.get("/export").fails(500, "INTERNAL_ERROR").has("Content-Type", "application/json")
 }
 
