@@ -29,8 +29,7 @@ func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 // names, and without what somebody has lying about.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
-	binary.Program(t, "node")
-	npm := binary.Program(t, "npm")
+	node, npm := binary.Program(t, "node"), binary.Program(t, "npm")
 	root := t.TempDir()
 	dir := filepath.Join(root, "clients", "typescript")
 	for _, part := range []string{
@@ -41,32 +40,33 @@ func TestTypeScript(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
-	run := func(env []string, args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, npm, args...)
+	run := func(env []string, program string, args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), time.Second
 		return cmd.CombinedOutput()
 	}
-	if out, err := run(nil, "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"); err != nil {
+	if out, err := run(nil, npm, "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "npm") {
 			t.Fatalf("npm is required by TEST_REQUIRE and does not get the packages: %v\n%s", err, out)
 		}
 		t.Skipf("npm does not get the packages: %v\n%s", err, out)
 	}
 	for _, script := range []string{"check", "build"} {
-		if out, err := run(nil, "run", script); err != nil {
+		if out, err := run(nil, npm, "run", script); err != nil {
 			t.Fatalf("npm run %s in clients/typescript: %v\n%s", script, err, out)
 		}
 	}
 	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
 		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
+	// Without npm, which would not end what it has started.
 	out, err := run([]string{
 		"INSTALL=" + install,
 		"BASE_URL=" + free.URL, "TOKEN=" + token(free),
 		"LIMITED_URL=" + limited.URL, "LIMITED_TOKEN=" + token(limited),
-	}, "test")
+	}, node, "test/client.test.js")
 	if err != nil {
-		t.Fatalf("npm test in clients/typescript: %v\n%s", err, out)
+		t.Fatalf("node test/client.test.js in clients/typescript: %v\n%s", err, out)
 	}
 	if !strings.Contains(string(out), "# fail 0\n") || strings.Contains(string(out), "# pass 0\n") {
 		t.Fatalf("no tests were run:\n%s", out)
