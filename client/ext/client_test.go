@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -395,6 +396,39 @@ func testTokens(t *testing.T, s *site) {
 	if _, err := in.Usage(t.Context()); !errors.Is(err, errSource) || w.sent.Load() != 0 {
 		t.Errorf("%v after %d requests", err, w.sent.Load())
 	}
+}
+
+// What stands before the server answers for itself, and the server may ask for
+// more patience than a client has.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if sent.Add(1) == 1 {
+			http.Error(w, "<h1>Bad Gateway</h1>", http.StatusBadGateway)
+			return
+		}
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":{"code":"UNAVAILABLE","message":"the server is being moved","requestId":"r"}}`)
+	}))
+	defer proxy.Close()
+	c := must[*ext.Client](t)(ext.New(proxy.URL+"/", ext.StaticToken("t")))
+	settings := c.Install(uuid()).Records("settings")
+	_, err := settings.Put(t.Context(), "a", ext.Put{}, ext.IfAbsent())
+	if e, ok := errors.AsType[*ext.Error](err); !ok || e.Status != http.StatusBadGateway || e.Code != "" || e.Error() != "Bad Gateway (502)" || sent.Load() != 1 {
+		t.Errorf("after %d requests: %v", sent.Load(), err)
+	}
+	sent.Store(0)
+	_, err = settings.Get(t.Context(), "a")
+	if e := refused(t, err, ext.CodeUnavailable); e.RetryAfter != time.Hour || sent.Load() != 2 {
+		t.Errorf("after %d requests: %+v", sent.Load(), e)
+	}
+	c.MaxWait = 2 * time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = settings.Get(ctx, "a")
+	refused(t, err, ext.CodeUnavailable)
 }
 
 // What the documentation shows is what happens.
