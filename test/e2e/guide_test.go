@@ -38,7 +38,7 @@ func sessions(text string) (all []typed) {
 
 // What differs from run to run.
 var (
-	varies  = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+Z"|Ratelimit-[A-Za-z]+: \d+`)
+	varies  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|Ratelimit-[A-Za-z]+: \d+`)
 	spacing = regexp.MustCompile(`\s+`)
 )
 
