@@ -148,7 +148,7 @@ func TestNoPathsOfThisMachine(t *testing.T) {
 // skipped are folders that are not part of the source: what was built, data of
 // a server that was tried, and what tools keep beside it.
 func skipped(name string) bool {
-	return name == "bin" || name == "holdfast-data" || name != "." && name != ".ci" && strings.HasPrefix(path.Base(name), ".")
+	return name == "bin" || name == "holdfast-data" || path.Base(name) == "node_modules" || name != "." && name != ".ci" && strings.HasPrefix(path.Base(name), ".")
 }
 
 // machinePaths are the folders of this checkout, if they are not ones that
