@@ -127,7 +127,7 @@ type ExtTokenRequest struct {
 type ExtToken struct {
 	Token   string    `json:"token"`
 	Expires time.Time `json:"expires"`
-	URL     string    `json:"url"` // where it is good
+	URL     string    `json:"url,omitempty"` // where it is good; "" when this server has no internal listener
 }
 
 // serviceName is what a service may be called.
@@ -144,7 +144,9 @@ func (a *App) ExtToken(r ExtTokenRequest) (t ExtToken, err error) {
 			return t, fault.New(fault.Invalid, "the name of a service has 1 to 64 characters of a-z, 0-9 and -")
 		}
 		claims["service"] = r.Service
-		t.URL = a.scheme() + "://" + a.cfg.Server.InternalListen + "/internal/ext-storage/install/"
+		if listen := a.cfg.Server.InternalListen; listen != "" {
+			t.URL = a.scheme() + "://" + listen + "/internal/ext-storage/install/"
+		}
 	} else {
 		claims["install_id"], claims["ns"] = r.Owner.Install, r.Namespaces
 		t.URL = a.address(a.cfg.Server.Listen) + "/ext/v1/installs/" + string(r.Owner.Install)

@@ -96,7 +96,7 @@ func (a *App) internalHandler(room wrap, rates *exthttp.Rates) http.Handler {
 	}
 	h := &exthttp.Runner{Service: a.records, Tokens: a.tokens, Clock: a.now, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout}
 	return room(web.Room{
-		Name: extRoom, Serve: a.recordMetrics.count(h.Serve, envelopeOf), Error: a.recordMetrics.writer(a.countRefusals(extRoom, exthttp.WriteError)),
+		Name: extRoom, Serve: a.recordMetrics.count(h.Serve, envelopeOf), Error: a.recordMetrics.writer(a.countRefusals(extRoom, exthttp.WriteInnerError)),
 		Route: func(r *http.Request) string { return exthttp.LabelRunner(r.URL.EscapedPath()) },
 	})
 }
@@ -154,7 +154,7 @@ func (a *App) closed() http.Handler {
 	if a.records != nil {
 		h := &exthttp.Admin{Service: a.records, Clock: a.now}
 		mux.Handle("/ext/installs/", web.Room{
-			Name: extRoom, Serve: h.Serve, Error: exthttp.WriteError, Route: func(*http.Request) string { return "installs" },
+			Name: extRoom, Serve: h.Serve, Error: exthttp.WriteInnerError, Route: func(*http.Request) string { return "installs" },
 		}.Handler(a.handlerOptions()))
 	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

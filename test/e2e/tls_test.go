@@ -13,7 +13,8 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, client := binary.Certificate(t)
-	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
+		"HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
 	c := s.Token(1)
 	if !strings.HasPrefix(c.Endpoint, "https://") {
 		t.Fatalf("endpoint %s", c.Endpoint)
@@ -32,5 +33,13 @@ func TestTLS(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
 		t.Errorf("status %d over HTTP/%d", resp.StatusCode, resp.ProtoMajor)
+	}
+	internal, err := client.Post(internalURL(t, s)+"/internal/ext-storage/install/7e000000-0000-4000-8000-000000000011", "application/json", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer internal.Body.Close()
+	if internal.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the internal listener: %d", internal.StatusCode)
 	}
 }

@@ -17,8 +17,8 @@ func (c *command) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync on\n" +
-			"127.0.0.1:8000 from SQLite files in the data folder, which it creates.",
+		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync and\n" +
+			"extension storage on 127.0.0.1:8000 from SQLite files in the data folder, which it creates.",
 		Example: "  holdfast serve\n" +
 			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
 			"  HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org holdfast serve",
@@ -47,7 +47,8 @@ func (c *command) migrate() *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring the tables of every configured database up to date",
 		Long: "Bring the tables of every configured database up to date. Servers of the release before\n" +
-			"may go on running meanwhile. On PostgreSQL with Citus the tables are also distributed.",
+			"may go on running meanwhile. On PostgreSQL with Citus the tables are also distributed, and\n" +
+			"with extstorage.metadata_index that index is made while servers write.",
 		Example: "  HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync holdfast migrate",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
