@@ -33,7 +33,7 @@ var adminActions = map[string]func(*exchange) error{
 
 // Serve is the web.Handler of the admin listener.
 func (h *Admin) Serve(w http.ResponseWriter, r *http.Request) (err error) {
-	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("Cache-Control", private)
 	s, err := web.Segments(r.URL.EscapedPath())
 	if err != nil || len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
 		return errRoute

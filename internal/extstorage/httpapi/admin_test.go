@@ -20,7 +20,7 @@ func (c *client) adminAt(method, target, body string, headers ...string) *answer
 	if body != "" {
 		r = strings.NewReader(body)
 	}
-	return c.sendBy(c.admin.Client(), c.with("").requestTo(c.admin.URL, method, target, r, headers...))
+	return c.sendBy(c.admin.Client(), c.with("").requestTo(c.admin.URL, method, target, r, headers...)).has("Access-Control-Allow-Origin", "")
 }
 
 // adminPut registers the client's install, which is there already.

@@ -2,11 +2,15 @@ package httpapi
 
 import "net/http"
 
-// greet sets what every answer has. A page of any origin may read it: what it
-// may ask for is in the token that it sends, and a browser sends none by itself.
+// private is what every answer says to caches.
+const private = "private, no-cache"
+
+// greet sets what every answer to the public has. A page of any origin may read
+// it: what it may ask for is in the token that it sends, and a browser sends none
+// by itself.
 func greet(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Cache-Control", "private, no-cache")
+	h.Set("Cache-Control", private)
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 }

@@ -164,13 +164,20 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError answers with an error in the protocol's form. Together with the
-// errors of Serve it writes those of the listener: a panic, a server that sheds
-// load.
-func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+// WriteError answers with an error of Handler in the protocol's form. Together
+// with the errors of Serve it writes those of the listener: a panic, a server that
+// sheds load.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
+	WriteInnerError(w, r, err)
+}
+
+// WriteInnerError is WriteError for Runner and Admin, whose answers are for no
+// web page.
+func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := judge(err)
 	h := w.Header()
+	h.Set("Cache-Control", private)
 	for _, name := range []string{"ETag", "Location"} { // of an answer that failed before it was sent
 		h.Del(name)
 	}

@@ -91,7 +91,7 @@ func (x *exchange) patchOf(f *fields) error {
 
 // Serve is the web.Handler of the internal listener.
 func (h *Runner) Serve(w http.ResponseWriter, r *http.Request) error {
-	greet(w)
+	w.Header().Set("Cache-Control", private)
 	install, ok := runnerInstall(r.URL.EscapedPath())
 	if !ok {
 		return errRoute

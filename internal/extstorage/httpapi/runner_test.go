@@ -31,7 +31,7 @@ func (r *runner) at(method, target, body string, headers ...string) *answer {
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
-	return r.sendBy(r.internal.Client(), r.requestTo(r.internal.URL, method, target, reader, headers...))
+	return r.sendBy(r.internal.Client(), r.requestTo(r.internal.URL, method, target, reader, headers...)).has("Access-Control-Allow-Origin", "")
 }
 
 // TestRunner: each operation answers as its route does.

@@ -138,8 +138,8 @@ func start(t testing.TB, with setup) *server {
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Address: addresses.Resolve, Rates: rates, Timeout: with.timeout}
 	r := &httpapi.Runner{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
 	a := &httpapi.Admin{Service: s.service, Clock: s.clock.Now}
-	s.Server = listen(t, h.Serve, httpapi.Label, with)
-	s.internal, s.admin = listen(t, r.Serve, httpapi.LabelRunner, with), listen(t, a.Serve, httpapi.Label, with)
+	s.Server = listen(t, h.Serve, httpapi.WriteError, httpapi.Label, with)
+	s.internal, s.admin = listen(t, r.Serve, httpapi.WriteInnerError, httpapi.LabelRunner, with), listen(t, a.Serve, httpapi.WriteInnerError, httpapi.Label, with)
 	s.client = s.Client()
 	if !with.alone {
 		s.client = &http.Client{Transport: &openapitest.Transport{
@@ -171,7 +171,7 @@ var description = func() func(testing.TB) *openapitest.Document {
 
 // listen serves as the binary does, and fails the test when the server finds a
 // failure of its own that was not expected.
-func listen(t testing.TB, serve web.Handler, label func(string) string, with setup) *httptest.Server {
+func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(string) string, with setup) *httptest.Server {
 	t.Helper()
 	log := with.log
 	switch {
@@ -182,7 +182,7 @@ func listen(t testing.TB, serve web.Handler, label func(string) string, with set
 		log = slog.New(failures{t: t})
 	}
 	room := web.Room{
-		Name: "extstorage", Serve: serve, Error: httpapi.WriteError, Gate: with.gate,
+		Name: "extstorage", Serve: serve, Error: fail, Gate: with.gate,
 		Route: func(r *http.Request) string { return label(r.URL.EscapedPath()) },
 	}
 	s := httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))
