@@ -27,7 +27,7 @@ type auditLine struct {
 }
 
 // audited wants that the audit has been told of every change of an install, in
-// their order. Who dies in the middle of
+// their order, and that its counters are right. Who dies in the middle of
 // telling tells again, and a line that was torn then stands there whole.
 func (h *harness) audited() {
 	h.t.Helper()
@@ -51,6 +51,9 @@ func (h *harness) audited() {
 		if time.Now().After(deadline) {
 			h.t.Fatal(why)
 		}
+	}
+	for _, in := range h.installs {
+		h.server.Verb("ext", "usage", "--tenant", extTenant, "--install", in.id, "--audit")
 	}
 }
 

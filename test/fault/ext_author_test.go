@@ -242,7 +242,7 @@ func (w *author) put() *deed {
 func (w *author) patched(at spot) (act, map[string]any) {
 	before := w.state[at]
 	after := before
-	after.revision++
+	after.rowState = rowState{revision: before.revision + 1}
 	patch := map[string]any{"p": nil}
 	if after.value.p = 0; before.value.p == 0 || w.choose.IntN(2) == 0 {
 		w.serial++
@@ -270,7 +270,7 @@ func (w *author) counted(at spot) (act, map[string]any) {
 	by := int64(1 + w.choose.IntN(9))
 	before := w.state[at]
 	after := before
-	after.revision++
+	after.rowState = rowState{revision: before.revision + 1}
 	after.value.n += by
 	if before.revision == 0 {
 		after.metadata = "{}"

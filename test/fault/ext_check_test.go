@@ -443,7 +443,7 @@ func (h *harness) checkInstallMoment(in *install, begun, ended int64) {
 	}
 	for _, w := range in.authors {
 		if !w.had(lines[len(before):], begun, ended) {
-			h.t.Errorf("%s, who has changed %v, was never so in the span from %d to %d: %v", w.name, w.trail, begun, ended, lines[len(before):])
+			h.t.Errorf("%s, who has changed %v, and has no answer to %v, was never so in the span from %d to %d: %v", w.name, w.trail, w.lost, begun, ended, lines[len(before):])
 		}
 	}
 }
@@ -488,7 +488,7 @@ func (h *harness) follow(rows map[spot]rowState, lines []change) {
 			if rows[line.spot] = line.rowState; line.revision == before.revision+1 {
 				continue
 			}
-		} else if delete(rows, line.spot); line.op == "delete" && line.revision == before.revision {
+		} else if delete(rows, line.spot); before.revision > 0 && line.revision == before.revision {
 			continue
 		}
 		h.t.Errorf("%v, after revision %d", line, before.revision)

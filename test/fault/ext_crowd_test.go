@@ -111,6 +111,8 @@ func runThrong(t *testing.T, servers int, data string, vars ...string) {
 		return
 	}
 	c.settle(h)
+	h.installs = []*install{c.in}
+	h.audited()
 	for _, at := range slices.SortedFunc(maps.Keys(c.history), spot.compare) {
 		if why := linearKey(c.history[at]); why != "" {
 			t.Fatalf("%s/%s: %s", at.namespace, at.key, why)

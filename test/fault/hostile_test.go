@@ -25,6 +25,9 @@ func TestSlowClients(t *testing.T) {
 	body := `[{"id":"slow","payload":"` + strings.Repeat("x", 100_000) + `"}]`
 	whole := string(h.text(h.users[0], http.MethodPost, "/storage/tabs", body))
 	end := strings.Index(whole, "\r\n\r\n") + 4
+	in := newInstall(t, 1)
+	put := string(h.call(in, call{method: http.MethodPut, path: "/namespaces/settings/records/slow", body: `{"value":"` + strings.Repeat("x", 60_000) + `"}`}))
+	lines := string(h.call(in, call{method: http.MethodPost, path: "/import", body: strings.Repeat(`{"namespace":"settings","key":"slow","value":1}`+"\n", 2000)}))
 	unsigned := "POST /1.5/1/storage/tabs HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
 	var clients sync.WaitGroup
 	for name, c := range map[string]struct {
@@ -33,6 +36,8 @@ func TestSlowClients(t *testing.T) {
 	}{
 		"header":        {whole[:20], whole[20:], "400"}, // by net/http, of what was half a line
 		"body":          {whole[:end], whole[end:], "408"},
+		"value":         {put[:1000], put[1000:], "408"},
+		"import":        {lines[:1000], lines[1000:], "408"},
 		"unsigned body": {unsigned, strings.Repeat("x", 100_000), "401"},
 	} {
 		for range slow {
@@ -54,6 +59,7 @@ func TestSlowClients(t *testing.T) {
 	if err := h.send(h.users[0], http.MethodGet, "/storage/tabs/slow", ""); err == nil {
 		t.Error("half a request was taken for a whole")
 	}
+	h.want(in, http.StatusNotFound, call{method: http.MethodGet, path: "/namespaces/settings/records/slow"})
 }
 
 // dripping sends a beginning at once and the rest byte by byte, until the
