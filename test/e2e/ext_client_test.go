@@ -132,6 +132,17 @@ func (e extension) wantChange(answered <-chan string, key string) {
 	}
 }
 
+// audited are the lines of the audit that are about the install.
+func (e extension) audited() (lines []string) {
+	e.t.Helper()
+	for line := range strings.Lines(readFile(e.t, e.server.Data+"/extstorage-audit.jsonl")) {
+		if strings.Contains(line, `"stream":"`+e.install+`"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // internalURL is what a server announces of its internal listener.
 func internalURL(t *testing.T, s *binary.Server) string {
 	t.Helper()

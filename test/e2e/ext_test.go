@@ -177,6 +177,11 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 		t.Errorf("after %d increments: %s", writers*writes, a.Body)
 	}
 	e.verb("ext", "usage", "--audit")
+	// Both have a relay, and one of them publishes each event.
+	s.AwaitAnswer("/livez", func(int, string) bool { return len(e.audited()) >= 1+writers*writes })
+	if n := len(e.audited()); n != 1+writers*writes {
+		t.Errorf("%d events of %d writes", n, 1+writers*writes)
+	}
 
 	url := s.Admin + "/ext/installs/" + e.install + "?tenant=" + tenant
 	wantAsked(t, http.StatusNoContent, "DELETE", url, secretOf(t, s, "admin_token"), "")
