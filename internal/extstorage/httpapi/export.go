@@ -12,8 +12,7 @@ import (
 // line of completion is complete. Each page is a read of the rate, for which an
 // export waits when it has begun.
 func (x *exchange) export() error {
-	cursor, sent, count := x.query.text("cursor"), false, 0
-	flush := http.NewResponseController(x.out).Flush
+	cursor, count := x.query.text("cursor"), int64(0)
 	for {
 		var page []ext.Record
 		var next string
@@ -24,36 +23,43 @@ func (x *exchange) export() error {
 		if err != nil {
 			return err
 		}
-		size := 128
-		for i := range page {
-			size += 256 + len(page[i].Value) + len(page[i].Metadata)
-		}
-		b := make([]byte, 0, size)
-		for i := range page {
-			b = AppendLine(b, &page[i])
-		}
-		count += len(page)
-		if next == "" {
-			b = AppendComplete(b, int64(count))
-		} else {
-			b = append(appendString(append(b, `{"cursor":`...), next), "}\n"...)
-		}
-		if !sent {
-			x.out.Header().Set("Content-Type", typeLines)
-			sent = true
-		}
-		if _, err := x.out.Write(b); err != nil {
+		count += int64(len(page))
+		x.out.Header().Set("Content-Type", typeLines) // the first time; later it has no effect
+		if err := x.sendPage(page, next, count); err != nil {
 			return fault.Wrap(fault.Unavailable, "the client does not take the export", err)
 		}
 		if next == "" {
 			return nil
 		}
-		if err := flush(); err != nil {
-			return fault.Wrap(fault.Unavailable, "the client does not take the export", err)
-		}
-		cursor = next
 		if err := x.wait(read); err != nil {
 			return err
 		}
+		cursor = next
 	}
+}
+
+// flushAt is how much of a page is encoded before it is sent on.
+const flushAt = 256 << 10
+
+// sendPage sends a page on its way and says how it goes on: by next, or that it
+// was the last and how many records there were.
+func (x *exchange) sendPage(page []ext.Record, next string, count int64) error {
+	var b []byte
+	for i := range page {
+		if b = AppendLine(b, &page[i]); len(b) < flushAt {
+			continue
+		}
+		if _, err := x.out.Write(b); err != nil {
+			return err
+		}
+		b = b[:0]
+	}
+	if next == "" {
+		_, err := x.out.Write(AppendComplete(b, count))
+		return err
+	}
+	if _, err := x.out.Write(append(appendString(append(b, `{"cursor":`...), next), "}\n"...)); err != nil {
+		return err
+	}
+	return http.NewResponseController(x.out).Flush()
 }

@@ -96,6 +96,25 @@ func TestExportThatFails(t *testing.T) {
 	c.get("/export").fails(500, "INTERNAL_ERROR").has("Content-Type", "application/json")
 }
 
+// Pages that are large come whole, too.
+func TestExportOfLargeValues(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	value := strings.Repeat("x", 60_000)
+	for i := range 10 {
+		c.put(fmt.Sprint(i), `{"value":"`+value+`"}`).is(http.StatusCreated)
+	}
+	list := c.get("/export").exported()
+	for i, rec := range list[:10] {
+		if rec["key"] != fmt.Sprint(i) || rec["value"] != value {
+			t.Errorf("line %d is of %v", i, rec["key"])
+		}
+	}
+	if fmt.Sprint(list[10:]) != "[map[complete:true records:10]]" {
+		t.Errorf("at the end is %v", list[10:])
+	}
+}
+
 // A page is on its way before the next one is read.
 func TestExportIsFlushed(t *testing.T) {
 	t.Parallel()
