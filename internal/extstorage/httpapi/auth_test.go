@@ -40,6 +40,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
+	c.with("x").get("/ext/v1/installs/none/usage").fails(401, "UNAUTHENTICATED") // before its path is looked at
 	r := c.request(http.MethodGet, records, nil)
 	r.Header.Add("Authorization", "Bearer "+c.token)
 	c.send(r).fails(401, "UNAUTHENTICATED")

@@ -44,7 +44,7 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 const maxIdempotencyKey = 255
 
 // once reads the Idempotency-Key, if there is one, and with it what tells this
-// request from others: the method, the path, the guards and the body.
+// request from others: what it addresses, the guards and the body.
 func (x *exchange) once() (*ext.Once, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -56,7 +56,8 @@ func (x *exchange) once() (*ext.Once, error) {
 	}
 	hash := sha256.New()
 	for _, part := range []string{
-		x.in.Method, x.target, strings.Join(x.in.Header.Values("If-Match"), ","), strings.Join(x.in.Header.Values("If-None-Match"), ","), string(x.body),
+		x.route.resource.String(), string(x.route.namespace), string(x.route.key),
+		strings.Join(x.in.Header.Values("If-Match"), ","), strings.Join(x.in.Header.Values("If-None-Match"), ","), string(x.body),
 	} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))

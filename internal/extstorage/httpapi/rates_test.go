@@ -25,6 +25,7 @@ func TestRates(t *testing.T) {
 	limits(c.put("k", `{}`).is(http.StatusBadRequest), "2", "0", "2") // also what is wrong
 	limits(c.put("k", `{"value":2}`).fails(429, "RATE_LIMITED"), "2", "0", "2").has("Retry-After", "1")
 	c.delete("k").fails(429, "RATE_LIMITED")
+	c.put("a%2Fb", `x`, "Content-Type: text/plain").fails(429, "RATE_LIMITED") // before what is wrong is looked at
 	limits(c.get(records+"/k").is(http.StatusOK).says(`{"value":1}`), "3", "2", "1")
 	c.do(http.MethodHead, records+"/k", "").is(http.StatusOK)
 	c.post("/namespaces/a/schemas/check", `{"schema":true}`).is(http.StatusOK) // a read
