@@ -11,7 +11,8 @@ import (
 // mixed with what nobody publishes.
 type extLimit interface {
 	// window does a work for so long, with as many callers as the server has
-	// clients, and returns operations per second.
+	// clients, and returns operations per second. What waits to be published is
+	// taken away before: the server's relay has done so, too.
 	window(ctx context.Context, w *extWork, callers int, d time.Duration) (float64, error)
 	close() error
 }

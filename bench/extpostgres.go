@@ -179,6 +179,9 @@ func (l *extPostgres) fill(ctx context.Context, installs int) error {
 func (l *extPostgres) window(ctx context.Context, w *extWork, callers int, d time.Duration) (float64, error) {
 	switch {
 	case w.writes():
+		if _, err := l.pool.Exec(ctx, `TRUNCATE ext_storage_outbox`); err != nil {
+			return 0, err
+		}
 		script, vars := extScript(w)
 		return pgbench(ctx, l.url, script, vars, callers, during(d)...)
 	case w.page:

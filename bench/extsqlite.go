@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -97,6 +98,9 @@ func (l *extSQLite) fill(ctx context.Context, installs int) error {
 }
 
 func (l *extSQLite) window(ctx context.Context, w *extWork, callers int, d time.Duration) (float64, error) {
+	if err := l.db.Write(ctx, "publish", func(c *sqlite.Conn) error { return lite(c, `DELETE FROM ext_storage_outbox`, nil) }); err != nil {
+		return 0, err
+	}
 	return rate(ctx, callers, lasting(d), func(ctx context.Context, c, i int) error {
 		switch { // readers go from install to install, as with anyOf
 		case w.page:
@@ -115,17 +119,17 @@ func (l *extSQLite) window(ctx context.Context, w *extWork, callers int, d time.
 	})
 }
 
-// apply is all that the room does for a write, reading included, of records that
+// apply is all that the room does for a write, in its two parts, of records that
 // are there, or with extInsert of such that are not.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()
-	return l.db.Write(ctx, "apply", func(c *sqlite.Conn) error {
-		var seq int64
+	var seq int64
+	revisions, created := make([]int64, len(ops)), at
+	judge := func(c *sqlite.Conn) error {
 		if err := lite(c, extUsage, func(s *sqlite.Stmt) { seq = s.ColumnInt64(3) }, tenant, install); err != nil {
 			return err
 		}
-		revisions, created := make([]int64, len(ops)), at
 		for i, op := range ops {
 			err := lite(c, extFind, func(s *sqlite.Stmt) { revisions[i], created = s.ColumnInt64(0), s.ColumnInt64(2) }, tenant, install, op.ns, op.key)
 			if err == nil && op.kind == extPut {
@@ -138,6 +142,9 @@ func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put stri
 				return fmt.Errorf("a record is at revision %d", revisions[i])
 			}
 		}
+		return nil
+	}
+	return l.db.WriteJudged(ctx, "apply", judge, func(c *sqlite.Conn) error {
 		for i, op := range ops {
 			if op.kind != extPut {
 				continue
@@ -148,7 +155,7 @@ func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put stri
 				return err
 			}
 			head, tail := extAudit(&op)
-			event := fmt.Sprint(head, op.key, tail, revision, "}")
+			event := head + op.key + tail + strconv.FormatInt(revision, 10) + "}"
 			if err := lite(c, extEvent, nil, tenant, install, seq, "extstorage.put", op.ns+"/"+op.key, event, at*1000); err != nil {
 				return err
 			}
