@@ -20,7 +20,6 @@ const (
 
 // Where users and operators are told before something is refused.
 const (
-	SoftKeys        = 5_000   // in a namespace
 	SoftTenantBytes = 2 << 30 // of all installs of a tenant, which is never refused
 	NoticePercent   = 80      // of a quota
 	WarnPercent     = 95      // of a quota
