@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/test/binary"
 )
@@ -79,8 +81,10 @@ func TestGuide(t *testing.T) {
 	for _, c := range commands {
 		script += c.command + "\nprintf '\\n\\036\\n'\n"
 	}
-	cmd := exec.Command(shell)
-	cmd.Env, cmd.Dir = s.Env, folder
+	ctx, cancel := context.WithTimeout(t.Context(), 2*binary.Bound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, shell)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = s.Env, folder, time.Second
 	cmd.Stdin = strings.NewReader(strings.NewReplacer(listeners...).Replace(script))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
