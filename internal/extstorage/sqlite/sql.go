@@ -41,18 +41,19 @@ const (
 )
 
 // Reads. The last two parameters say whether values and metadata are wanted;
-// what is not is not read.
+// what is not is not read. A bare LIMIT ? would have SQLite plan the statement
+// anew for each number.
 const (
 	live = `AND (ttl_expires_at IS NULL OR ttl_expires_at > ?3) `
 
 	recordColumns = `namespace, key, ` + headerColumns
 	sqlGet        = `SELECT ` + recordColumns + `, metadata, value FROM ext_storage_records` + mine + live + `AND namespace = ?4 AND key = ?5`
 	sqlList       = `SELECT ` + recordColumns + `, CASE WHEN ?8 THEN metadata END, CASE WHEN ?9 THEN value END FROM ext_storage_records` + mine + live +
-		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7`
+		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7 + 0`
 	sqlListReverse = `SELECT ` + recordColumns + `, CASE WHEN ?8 THEN metadata END, CASE WHEN ?9 THEN value END FROM ext_storage_records` + mine + live +
-		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key DESC LIMIT ?7`
+		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key DESC LIMIT ?7 + 0`
 	sqlExport = `SELECT ` + recordColumns + `, metadata, value FROM ext_storage_records` + mine + live +
-		`AND (namespace, key) > (?4, ?5) ORDER BY namespace, key LIMIT ?6`
+		`AND (namespace, key) > (?4, ?5) ORDER BY namespace, key LIMIT ?6 + 0`
 	sqlUsage = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine + live +
 		`GROUP BY namespace ORDER BY namespace`
 	sqlCount = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
@@ -64,7 +65,7 @@ const (
 			SELECT count(*) AS installs, sum(bytes_used) AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
 			FROM ext_storage_usage GROUP BY tenant_id
 		)`
-	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4`
+	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`
 )
 
 // What is over.
