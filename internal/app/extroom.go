@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -26,10 +29,21 @@ type extStore interface {
 	ext.Installs
 }
 
-// openExt opens the room of extensions' records.
+// openExt opens the room of extensions' records. Where a release that had none
+// has served so far, the room is off until a server of this one starts: commands
+// such as backup may come before.
 func (a *App) openExt(ctx context.Context, create bool) error {
 	cfg := a.cfg.Extstorage
-	store, err := a.extStore(ctx, cfg, create)
+	t, err := parseTarget(extRoom, cfg.DatabaseURL, a.data)
+	if err != nil {
+		return err
+	}
+	if t.engine == engineSQLite && !create {
+		if _, err := os.Stat(t.path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	store, err := a.extStore(ctx, cfg, t, create)
 	if err != nil {
 		return err
 	}
@@ -60,11 +74,7 @@ func (a *App) openExt(ctx context.Context, create bool) error {
 	return nil
 }
 
-func (a *App) extStore(ctx context.Context, cfg ext.Config, create bool) (extStore, error) {
-	t, err := parseTarget(extRoom, cfg.DatabaseURL, a.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *App) extStore(ctx context.Context, cfg ext.Config, t target, create bool) (extStore, error) {
 	if t.engine == engineSQLite {
 		set, err := extsqlite.Migrations()
 		if err != nil {

@@ -58,6 +58,23 @@ func (e extension) want(status int, method, path, body string) binary.Answer {
 	return a
 }
 
+// register registers a schema: again where the machine was too busy to try it in
+// time.
+func (e extension) register(status int, namespace, schema string) (a binary.Answer) {
+	e.t.Helper()
+	path, body := "/namespaces/"+namespace+"/schemas", `{"schema":`+schema+`}`
+	for range 10 {
+		var err error
+		if a, err = e.send("POST", path, body); err != nil || a.Status != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	if a.Status != status {
+		e.t.Fatalf("a schema: %d %s, want %d", a.Status, a.Body, status)
+	}
+	return a
+}
+
 // ask sends a request with a bearer token.
 func ask(method, url, token, body string) (a binary.Answer, err error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))

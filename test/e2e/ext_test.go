@@ -53,7 +53,7 @@ func TestExtensionStorage(t *testing.T) {
 // and holds from its activation on.
 func schemaLife(t *testing.T, e extension) {
 	e.t = t
-	e.want(http.StatusCreated, "POST", "/namespaces/settings/schemas", `{"schema":{"type":"object","required":["dark"]}}`)
+	e.register(http.StatusCreated, "settings", `{"type":"object","required":["dark"]}`)
 	e.want(http.StatusOK, "PATCH", "/namespaces/settings/schemas/1", `{"status":"active"}`)
 	a := e.want(http.StatusBadRequest, "PUT", "/namespaces/settings/records/theme", `{"value":{}}`)
 	if !strings.Contains(a.Body, `"VALIDATION_FAILED"`) {
@@ -61,7 +61,7 @@ func schemaLife(t *testing.T, e extension) {
 	}
 	// Its work doubles with each level of a value, which only trying it shows.
 	doubling := `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`
-	a = e.want(http.StatusBadRequest, "POST", "/namespaces/settings/schemas", `{"schema":`+doubling+`}`)
+	a = e.register(http.StatusBadRequest, "settings", doubling)
 	if !strings.Contains(a.Body, "too many steps") {
 		t.Errorf("refused with %s", a.Body)
 	}

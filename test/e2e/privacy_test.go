@@ -58,7 +58,7 @@ func TestLogTellsNothing(t *testing.T) {
 	e.want(http.StatusBadRequest, "GET", records+"?hiddenparameter=1", "")
 	e.want(http.StatusBadRequest, "POST", records, `{"items":[{"key":"hidden/name","value":1}]}`)
 	e.want(http.StatusForbidden, "GET", "/namespaces/hiddenelse/records", "")
-	e.want(http.StatusCreated, "POST", "/namespaces/hiddenspace/schemas", `{"schema":{"properties":{"hidden":{"const":"hiddenpayload"}}}}`)
+	e.register(http.StatusCreated, "hiddenspace", `{"properties":{"hidden":{"const":"hiddenpayload"}}}`)
 	e.want(http.StatusOK, "PATCH", "/namespaces/hiddenspace/schemas/1", `{"status":"active"}`)
 	e.want(http.StatusBadRequest, "PUT", records+"/hiddenname", `{"value":{"hidden":"hiddenother"}}`)
 	stranger := e

@@ -123,5 +123,5 @@ func records(a *app.App) (*ext.Service, error) {
 	if s := a.Records(); s != nil {
 		return s, nil
 	}
-	return nil, errors.New("extension storage is not enabled in this configuration")
+	return nil, errors.New("extension storage is off in this configuration, or no server with it has been started on this data yet")
 }
