@@ -8,6 +8,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,10 +50,14 @@ func TestDescription(t *testing.T) {
 	if token.Status != 0 {
 		t.Fatalf("no token: %s", token.Stderr)
 	}
+	bearer := strings.TrimSpace(token.Stdout)
+	schemas := s.URL + "/ext/v1/installs/" + install + "/namespaces/records/schemas"
+	send(t, bearer, http.MethodPost, schemas, `{"schema":true}`)
+	send(t, bearer, http.MethodPatch, schemas+"/1", `{"status":"active"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, st, "--config-file", "schemathesis.toml", "run", description, "--url", s.URL)
-	cmd.Env = append(os.Environ(), "TOKEN="+strings.TrimSpace(token.Stdout), "INSTALL="+install, "NO_COLOR=1",
+	cmd.Env = append(os.Environ(), "TOKEN="+bearer, "INSTALL="+install, "NO_COLOR=1",
 		"PYTHONDONTWRITEBYTECODE=1", "HYPOTHESIS_STORAGE_DIRECTORY="+t.TempDir())
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
@@ -62,6 +68,26 @@ func TestDescription(t *testing.T) {
 		t.Errorf("not every operation was tested:\n%s", out)
 	}
 	t.Logf("%s", out[max(0, len(out)-400):])
+}
+
+// send sends what must be granted.
+func send(t *testing.T, bearer, method, url, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+bearer)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		answer, err := io.ReadAll(resp.Body)
+		t.Fatalf("%s %s: %d %s, %v", method, url, resp.StatusCode, answer, err)
+	}
 }
 
 // program is where Schemathesis is, which is made in bin/ the first time, as the
