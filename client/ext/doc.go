@@ -11,9 +11,9 @@
 //
 // A request that was refused because there were too many is repeated when the
 // server says that it may be. When the server or the network is in trouble it is
-// not known what a request came to: then reads, writes without a guard, batches
-// and increments are repeated, which do no harm twice; other writes return the
-// error.
+// not known what a request came to: then reads, puts and deletes without a guard,
+// batches and increments are repeated, which do no harm twice; other writes
+// return the error.
 //
 // The types of what is sent and received are generated from the server's
 // description of its API, which it serves at /ext/openapi.json.
