@@ -49,8 +49,9 @@ func NewRates(r ext.Rates, now clock.Clock) (*Rates, error) {
 }
 
 // take counts a request and says in the answer's header what its install has
-// left, or errRate. An install that is over its own rate takes nothing from the
-// others of its tenant.
+// left, or errRate. What is refused takes nothing: neither from the others of its
+// tenant when the install is over its own rate, nor from the install when the
+// others are.
 func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	if r == nil {
 		return nil
@@ -71,14 +72,14 @@ func (r *Rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	case read:
 		bucket = r.reads
 	}
-	ok, state := bucket.Allow(string(o.Tenant)+string(o.Install), n)
-	if !ok || n == 0 {
-		return state, ok
+	install := string(o.Tenant) + string(o.Install)
+	if _, left := bucket.Allow(install, 0); n > 0 && left.Remaining > 0 {
+		if ok, tenant := r.tenants.Allow(string(o.Tenant), n); !ok {
+			return tenant, false
+		}
 	}
-	if ok, tenant := r.tenants.Allow(string(o.Tenant), n); !ok {
-		return tenant, false
-	}
-	return state, true
+	ok, state := bucket.Allow(install, n)
+	return state, ok
 }
 
 // wait takes one more for a step of a stream, and waits beside the gate until it
