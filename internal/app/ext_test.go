@@ -231,7 +231,7 @@ func TestExtMetrics(t *testing.T) {
 	a := openApp(t)
 	at := time.Now()
 	a.now = func() time.Time { return at }
-	main, _, err := a.clientHandlers()
+	main, internal, err := a.clientHandlers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +259,21 @@ func TestExtMetrics(t *testing.T) {
 	send(http.StatusBadRequest, "POST", "/namespaces/a/records", `{"items":[{"key":"x","value":1},{"key":"y/z","value":1}]}`)
 	token.Token = strings.Replace(token.Token, ".", ".e30", 1) // not what was signed
 	send(http.StatusUnauthorized, "GET", "/usage", "")
+	service, err := a.ExtToken(ExtTokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "runner", TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/internal/ext-storage/install/"+string(someInstall.Install), strings.NewReader(`{"operation":"usage"}`))
+	r.Header.Set("X-Runner-Auth", service.Token)
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	if internal.ServeHTTP(w, r); w.Code != http.StatusOK {
+		t.Errorf("a service: %d %s", w.Code, w.Body)
+	}
 	text := metrics(a)
 	for _, line := range []string{
+		`storage_host_ops_total{operation="usage",result="ok"} 1`,
+		`storage_host_ops_total{operation="usage",result="refused"} 1`,
 		`storage_host_ops_total{operation="put",result="ok"} 3`,
 		`storage_host_ops_total{operation="put",result="refused"} 1`,
 		`storage_host_ops_total{operation="list",result="ok"} 1`,

@@ -17,6 +17,7 @@ import (
 	extpostgres "holdfast/internal/extstorage/postgres"
 	extsqlite "holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/fault"
+	"holdfast/internal/ident"
 	"holdfast/internal/sweep"
 )
 
@@ -136,6 +137,7 @@ type ExtTokenRequest struct {
 // ExtToken is what it prints.
 type ExtToken struct {
 	Token   string    `json:"token"`
+	ID      string    `json:"id"` // by which the audit tells tokens apart
 	Expires time.Time `json:"expires"`
 	URL     string    `json:"url,omitempty"` // where it is good; "" when this server has no internal listener
 }
@@ -148,7 +150,8 @@ func (a *App) ExtToken(r ExtTokenRequest) (t ExtToken, err error) {
 	if a.unsaved {
 		return t, fault.Newf(fault.Invalid, "%s has no key for tokens yet: start the server of this release once", SecretsFile)
 	}
-	claims := map[string]any{"tenant_id": r.Owner.Tenant}
+	t.ID = ident.New()
+	claims := map[string]any{"tenant_id": r.Owner.Tenant, "jti": t.ID}
 	if r.Service != "" {
 		if !serviceName.MatchString(r.Service) {
 			return t, fault.New(fault.Invalid, "the name of a service has 1 to 64 characters of a-z, 0-9 and -")
