@@ -76,7 +76,7 @@ func TestTokenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := a.tokens.Verify(own.Token, a.Now())
-	if err != nil || c.KeyID != ext.OwnTokenKey || !c.Expires.Equal(own.Expires) {
+	if err != nil || c.KeyID != ext.OwnTokenKey || !c.Expires.Equal(own.Expires) || c.ID == "" || c.ID != own.ID {
 		t.Fatalf("our token: %+v, %v", c, err)
 	}
 	if g, err := ext.ParseGrant(c.Raw); err != nil || g.Owner != someInstall || g.In("a") != ext.Read || g.In("b") != 0 {
