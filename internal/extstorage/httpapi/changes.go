@@ -19,14 +19,14 @@ var changesNames = []string{"since", "wait", "limit"}
 // wants another number.
 const defaultChanges = 100
 
-// maxPolls is how many requests wait for changes at once. Each asks the database
-// now and then, and no place at the gate bounds them.
+// maxPolls is how many requests are beside the gate at once: they wait for
+// changes, and ask the database now and then, or for the lines of an import.
 const maxPolls = 1024
 
-// polls count the requests that wait for changes.
+// polls count the requests that are beside the gate.
 type polls struct{ n atomic.Int64 }
 
-// enter reports whether one more may wait; if so leave is called afterwards.
+// enter reports whether one more may be there; if so leave is called afterwards.
 func (p *polls) enter() bool {
 	if p.n.Add(1) <= maxPolls {
 		return true

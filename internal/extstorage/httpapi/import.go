@@ -11,6 +11,7 @@ import (
 	"time"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
 )
 
 // maxLine is how long a line of an import may be in bytes.
@@ -33,6 +34,10 @@ type importer struct {
 	done  ext.Imported
 	steps int // taken
 
+	// beside says that lines are read beside the gate: they may come slowly, and
+	// there is no end to how many.
+	beside bool
+
 	records []ext.Record // of the step
 	at      []int        // their lines
 	bytes   int          // of their values and metadata
@@ -45,6 +50,10 @@ type importer struct {
 // come again.
 func (x *exchange) imports() error {
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
+	if im.beside = x.polls.enter(); im.beside {
+		defer x.polls.leave()
+		web.StepOut(x.out)
+	}
 	if err := im.read(x.in.Body); err != nil {
 		return err
 	}
@@ -218,6 +227,12 @@ func (im *importer) step() error {
 	x := im.x
 	if err := x.wait(write); err != nil {
 		return err
+	}
+	if err := web.StepIn(x.out, x.in); err != nil {
+		return err
+	}
+	if im.beside {
+		defer web.StepOut(x.out)
 	}
 	var done ext.Imported
 	err := x.within(x.timeout, func() (err error) {

@@ -83,7 +83,7 @@ func (r *Rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 }
 
 // wait takes one more for a step of a stream, and waits beside the gate until it
-// may.
+// may. Then it has a place again.
 func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil

@@ -234,6 +234,32 @@ func TestImportThatFails(t *testing.T) {
 	}
 }
 
+// An import whose lines come slowly has no place at the gate meanwhile.
+func TestSlowImport(t *testing.T) {
+	t.Parallel()
+	gate := web.NewGate(1, time.Minute)
+	s := start(t, setup{gate: gate})
+	c := s.install(t)
+	stepped, rest := make(chan struct{}), make(chan struct{})
+	s.store.wrote = func(ext.Write) { stepped <- struct{}{} }
+	var file strings.Builder
+	for i := range 21 {
+		fmt.Fprintf(&file, "{\"namespace\":\"a\",\"key\":\"%02d\",\"value\":1}\n", i)
+	}
+	done := make(chan *answer)
+	go func() {
+		done <- c.send(c.request("POST", "/import", slow{strings.NewReader(file.String()), rest}, lines))
+	}()
+	<-stepped
+	c.get("/usage").is(http.StatusOK)
+	close(rest)
+	<-stepped
+	(<-done).is(http.StatusOK).says(`{"written":21}`)
+	if crowd := gate.Crowd(); crowd.Inside != 0 {
+		t.Errorf("at the gate: %+v", crowd)
+	}
+}
+
 // An import that is over the rate waits, beside the gate, and so does an export.
 func TestTransfersWait(t *testing.T) {
 	t.Parallel()
