@@ -131,6 +131,7 @@ func TestLocks(t *testing.T) {
 		`LOCK TABLE bsos IN ACCESS EXCLUSIVE MODE`,
 		`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
 		`LOCK TABLE ext_storage_records IN ACCESS EXCLUSIVE MODE`,
+		`LOCK TABLE ext_storage_outbox IN ACCESS EXCLUSIVE MODE`,
 	}
 	o.rounds(20, func(round int) fault {
 		choose := o.choice(round)

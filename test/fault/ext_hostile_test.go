@@ -11,41 +11,12 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
-
-// Who waits for changes when the server is told to end is answered, and nobody
-// waits for them.
-func TestPollsAtStop(t *testing.T) {
-	t.Parallel()
-	const polls = 50
-	h := openHouse(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25")
-	in := newInstall(t, 1)
-	h.client.Timeout = 2 * time.Minute
-	var asking sync.WaitGroup
-	for range polls {
-		asking.Go(func() {
-			a, err := in.send(t.Context(), h.client, h.server.URL, call{method: http.MethodGet, path: "/changes?since=0&wait=60"})
-			if want := `{"changes":[],"nextSince":0}`; err != nil || a.Status != http.StatusOK || strings.TrimSpace(a.Body) != want {
-				t.Errorf("%d %s %v, want %s", a.Status, a.Body, err, want)
-			}
-		})
-	}
-	// None of them has a place at the gate any more, and each has a connection.
-	h.server.AwaitAnswer("/metrics", func(_ int, body string) bool { return h.sockets() > polls && loaded(body) == 0 })
-	start := time.Now()
-	h.server.Signal(syscall.SIGTERM)
-	asking.Wait() // requests are bounded
-	ended(&harness{t: t, server: h.server})
-	if took := time.Since(start); took > bound/3 {
-		t.Errorf("it took %v", took)
-	}
-}
 
 // call is one as it goes over the wire.
 func (h *house) call(in *install, c call) []byte {

@@ -1,0 +1,90 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// Who waits for changes when the server is told to end is answered, and nobody
+// waits for them.
+func TestPollsAtStop(t *testing.T) {
+	t.Parallel()
+	const polls = 50
+	h := openHouse(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25", "HOLDFAST_EXTSTORAGE__CHANGES_POLL_INTERVAL=1h")
+	in := newInstall(t, 1)
+	h.client.Timeout = 2 * time.Minute
+	var asking sync.WaitGroup
+	for range polls {
+		asking.Go(func() {
+			a, err := in.send(t.Context(), h.client, h.server.URL, call{method: http.MethodGet, path: "/changes?since=0&wait=60"})
+			if want := `{"changes":[],"nextSince":0}`; err != nil || a.Status != http.StatusOK || strings.TrimSpace(a.Body) != want {
+				t.Errorf("%d %s %v, want %s", a.Status, a.Body, err, want)
+			}
+		})
+	}
+	// Each looks once, and again when it has left its place at the gate.
+	h.server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",room="extstorage",statement="ext.changes"} %d`, 2*polls))
+	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}) // there is room for others
+	start := time.Now()
+	h.server.Signal(syscall.SIGTERM)
+	asking.Wait() // requests are bounded
+	ended(&harness{t: t, server: h.server})
+	if took := time.Since(start); took > bound/3 {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Who waits for changes hears of those that another process makes, is told to
+// come again when the database is away, and has then missed nothing.
+func TestPollsThroughOutage(t *testing.T) {
+	t.Parallel()
+	db := testdb.PostgresDatabase(t)
+	n := newNetwork(t, db)
+	slow := []string{"HOLDFAST_EXTSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=" + dbPatience.String(), "HOLDFAST_EXTSTORAGE__DATABASE_STATEMENT_TIMEOUT=" + dbPatience.String()}
+	near := openHouse(t, 0, t.TempDir(), roomsOn(db)...)
+	far := openHouse(t, 0, t.TempDir(), append(slow, roomsOn(n.url)...)...)
+	in := newInstall(t, 1)
+	poll := func(since int64) (binary.Answer, time.Duration) {
+		start := time.Now()
+		a, err := in.send(t.Context(), far.client, far.server.URL, call{method: http.MethodGet, path: fmt.Sprintf("/changes?since=%d&wait=20", since)})
+		must(t, err)
+		return a, time.Since(start)
+	}
+	hears := func(since int64) {
+		t.Helper()
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			near.want(in, http.StatusCreated, call{method: http.MethodPut, path: fmt.Sprintf("/namespaces/settings/records/%d", since), body: `{"value":1}`})
+		}()
+		a, took := poll(since)
+		<-written
+		var f wireFeed
+		must(t, json.Unmarshal([]byte(a.Body), &f))
+		if lines, err := f.after(since); err != nil || len(lines) != 1 || took > 15*time.Second {
+			t.Errorf("after %v: %d %s %v", took, a.Status, a.Body, err)
+		}
+	}
+	hears(0)
+	for since, away := range []func(){n.cut, func() {}} { // the connections end, or nobody hears any more
+		n.silence()
+		away()
+		a, took := poll(int64(since) + 1)
+		if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || took > 15*time.Second {
+			t.Errorf("the database is away: after %v %d %s", took, a.Status, a.Body)
+		}
+		n.cut()
+		n.heal()
+		far.server.Await("/readyz", http.StatusOK)
+		hears(int64(since) + 1)
+	}
+}
