@@ -34,7 +34,7 @@ func (h *harness) audited() {
 	if len(h.installs) == 0 || h.t.Failed() {
 		return
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.Now().Add(2 * bound) // who died may have held the right to tell, for half a minute
 	for ; ; <-tick.C {

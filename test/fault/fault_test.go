@@ -9,6 +9,11 @@
 // a user is given twice, and none is at or before one that was known when its
 // request was sent. Counts and usage are the sums of what is listed.
 //
+// Extension storage, which the files ext_* are about, promises as much of its
+// revisions and changes, and more: a request with a key of its own happens once,
+// however often it comes; the feed has all changes, without a gap and in their
+// order; and the audit was told of each, at least once.
+//
 // While a server lives it answers in bounded time, at worst with 503 and when to
 // come again; it finds its way back by itself and leaves nothing open behind.
 //

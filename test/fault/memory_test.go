@@ -38,7 +38,7 @@ func TestIdleMemory(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		url := testdb.PostgresDatabase(t)
-		run(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url)
+		run(t, t.TempDir(), append(roomsOn(url), "HOLDFAST_TOKENSERVER__DATABASE_URL="+url)...)
 	})
 }
 
