@@ -234,26 +234,40 @@ func TestImportThatFails(t *testing.T) {
 	}
 }
 
+// late is a body that is asked for, and then comes when a test says so.
+type late struct {
+	io.Reader
+	asked chan<- struct{}
+	come  <-chan struct{}
+}
+
+func (l late) Read(p []byte) (int, error) {
+	l.asked <- struct{}{}
+	<-l.come
+	return l.Reader.Read(p)
+}
+
 // An import whose lines come slowly has no place at the gate meanwhile.
 func TestSlowImport(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)
 	s := start(t, setup{gate: gate})
 	c := s.install(t)
-	stepped, rest := make(chan struct{}), make(chan struct{})
-	s.store.wrote = func(ext.Write) { stepped <- struct{}{} }
+	asked, come, done := make(chan struct{}), make(chan struct{}), make(chan *answer)
 	var file strings.Builder
 	for i := range 21 {
 		fmt.Fprintf(&file, "{\"namespace\":\"a\",\"key\":\"%02d\",\"value\":1}\n", i)
 	}
-	done := make(chan *answer)
+	c.server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+	body := late{strings.NewReader(file.String()), asked, come}
 	go func() {
-		done <- c.send(c.request("POST", "/import", slow{strings.NewReader(file.String()), rest}, lines))
+		done <- c.sendBy(c.Client(), c.request("POST", "/import", body, lines, "Expect: 100-continue"))
 	}()
-	<-stepped
-	c.get("/usage").is(http.StatusOK)
-	close(rest)
-	<-stepped
+	for range 2 { // before the first line, and behind the last
+		<-asked
+		c.get("/usage").is(http.StatusOK)
+		come <- struct{}{}
+	}
 	(<-done).is(http.StatusOK).says(`{"written":21}`)
 	if crowd := gate.Crowd(); crowd.Inside != 0 {
 		t.Errorf("at the gate: %+v", crowd)
