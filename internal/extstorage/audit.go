@@ -3,6 +3,7 @@ package extstorage
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // The audit is a stream of events for each install, numbered as its changes
@@ -32,6 +33,9 @@ func (w *Write) AuditHead(i int) string {
 
 // quote is a string in JSON.
 func quote(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
+		return `"` + s + `"` // as nearly all are, which takes a tenth of the time
+	}
 	text, _ := json.Marshal(s) // strings are always JSON
 	return string(text)
 }
