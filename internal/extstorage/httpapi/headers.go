@@ -40,6 +40,17 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	return ext.Some(i), nil
 }
 
+// unguarded refuses guards in headers that the request would not look at: who sends
+// one believes that it holds.
+func (x *exchange) unguarded(instead string, names ...string) error {
+	for _, name := range names {
+		if len(x.in.Header.Values(name)) > 0 {
+			return invalid("/"+strings.ToLower(name), "is no guard of this request: "+instead)
+		}
+	}
+	return nil
+}
+
 // maxIdempotencyKey is how long an Idempotency-Key may be in bytes.
 const maxIdempotencyKey = 255
 

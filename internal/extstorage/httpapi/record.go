@@ -8,9 +8,10 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// place is the record that the request is about, with its guards.
+// place is the record that a write is about, with its guards.
 func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
 	g, err := x.guard(revision)
+	err = cmp.Or(err, x.unguarded("send ifRevision", "If-Revision-Match"))
 	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Guard: g}, err
 }
 

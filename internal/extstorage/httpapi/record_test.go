@@ -137,6 +137,24 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
+// A guard that nobody would look at is refused.
+func TestGuardsThatAreNone(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for _, tt := range []struct{ method, path, body, header string }{
+		{http.MethodPut, records + "/k", `{"value":1}`, "If-Revision-Match"},
+		{http.MethodPatch, records + "/k", `1`, "If-Revision-Match"},
+		{http.MethodDelete, records + "/k", "", "If-Revision-Match"},
+		{http.MethodPost, records + "/k/increment", `{"pointer":"","by":1,"create":true}`, "If-Revision-Match"},
+		{http.MethodPost, records, `{"items":[{"key":"k","value":1}]}`, "If-Match"},
+		{http.MethodPost, records, `{"items":[{"key":"k","value":1}]}`, "If-None-Match"},
+		{http.MethodPost, "/batch", `{"ops":[{"op":"put","namespace":"a","key":"k","value":1}]}`, "If-Revision-Match"},
+	} {
+		c.do(tt.method, tt.path, tt.body, tt.header+": 1").fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(tt.header))
+	}
+	c.get(records).says(`{"items":[]}`)
+}
+
 // Numbers keep their exact decimal value on their way through.
 func TestNumbersAreExact(t *testing.T) {
 	t.Parallel()
