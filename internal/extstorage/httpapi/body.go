@@ -20,11 +20,21 @@ const (
 func (x *exchange) hasMedia(want string) error {
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	encoding := x.in.Header.Get("Content-Encoding")
-	if err != nil || media != want || encoding != "" && encoding != "identity" {
-		return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", "the body must be " + want + ", not encoded", fault.Invalid}
+	reason := ""
+	switch {
+	case err != nil || media != want:
+		reason = "send the body with the header Content-Type: " + want
+	case encoding != "" && encoding != "identity":
+		reason = "send the body without a Content-Encoding"
+	default:
+		return nil
 	}
-	return nil
+	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, fault.Invalid}
 }
+
+// believed is how many bytes of a body are made room for because its header says
+// that they come. The rest has to come first.
+const believed = 64 << 10
 
 // readBody reads a body of at most limit bytes. One that is longer is refused
 // before it is looked at.
@@ -34,7 +44,7 @@ func (x *exchange) readBody(limit int64) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	// ReadFrom wants MinRead to spare, or it grows the buffer to meet the end.
-	b.Grow(int(max(x.in.ContentLength, 0)) + bytes.MinRead)
+	b.Grow(int(min(max(x.in.ContentLength, 0), believed)) + bytes.MinRead)
 	if _, err := b.ReadFrom(http.MaxBytesReader(x.out, x.in.Body, limit)); err != nil {
 		return nil, bodyError(err)
 	}
