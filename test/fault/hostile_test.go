@@ -27,7 +27,7 @@ func TestSlowClients(t *testing.T) {
 	end := strings.Index(whole, "\r\n\r\n") + 4
 	in := newInstall(t, 1)
 	put := string(h.call(in, call{method: http.MethodPut, path: "/namespaces/settings/records/slow", body: `{"value":"` + strings.Repeat("x", 60_000) + `"}`}))
-	lines := string(h.call(in, call{method: http.MethodPost, path: "/import", body: strings.Repeat(`{"namespace":"settings","key":"slow","value":1}`+"\n", 2000)}))
+	lines := string(h.call(in, call{method: http.MethodPost, path: "/import", body: strings.Repeat(`{"namespace":"settings","key":"line","value":1}`+"\n", 2000)}))
 	unsigned := "POST /1.5/1/storage/tabs HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
 	var clients sync.WaitGroup
 	for name, c := range map[string]struct {
