@@ -193,7 +193,7 @@ func TestBeforeTheRoomsFirstStart(t *testing.T) {
 // a schema is tried by this very program.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
-	d, v := newDocuments(), newValidators()
+	j := newJudges()
 	document := []byte(`{"properties":{"n":{"type":"integer"}}}`)
 	wantPlace := func(err error, pointer string) {
 		t.Helper()
@@ -204,23 +204,23 @@ func TestSchemas(t *testing.T) {
 	// A machine that is busy leaves a trial no time to judge.
 	try := func(document string, samples ...[]byte) (err error) {
 		for range 20 {
-			if err = d.Trial(t.Context(), []byte(document), samples); !fault.Is(err, fault.Unavailable) {
+			if err = j.Trial(t.Context(), []byte(document), samples); !fault.Is(err, fault.Unavailable) {
 				break
 			}
 		}
 		return err
 	}
-	if err := errors.Join(d.Check(document), v.Validate(document, `{"n":1}`), try(string(document), []byte(`{"n":"x"}`))); err != nil {
+	if err := errors.Join(j.Check(document), j.Validate(document, `{"n":1}`), try(string(document), []byte(`{"n":"x"}`))); err != nil {
 		t.Error(err)
 	}
-	wantPlace(d.Check([]byte(`{"properties":{"n":{"type":"number or so"}}}`)), "/properties/n/type")
-	wantPlace(v.Validate(document, `{"n":"x"}`), "/n")
+	wantPlace(j.Check([]byte(`{"properties":{"n":{"type":"number or so"}}}`)), "/properties/n/type")
+	wantPlace(j.Validate(document, `{"n":"x"}`), "/n")
 	wantPlace(try(`{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`), "")
-	c, err := d.Compatible(document, []byte(`{"properties":{"n":{"type":"string"}}}`))
+	c, err := j.Compatible(document, []byte(`{"properties":{"n":{"type":"string"}}}`))
 	if err != nil || c.Effect != "breaking" || len(c.Changes) != 2 || c.Changes[0].Pointer != "/properties/n/type" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	_, err = d.Compatible(document, []byte(`{"type":1}`))
+	_, err = j.Compatible(document, []byte(`{"type":1}`))
 	wantPlace(err, "/type")
 }
 

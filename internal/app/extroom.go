@@ -55,8 +55,9 @@ func (a *App) openExt(ctx context.Context, create bool) error {
 	if err != nil {
 		return err
 	}
+	judges := newJudges()
 	a.records, err = ext.NewService(ext.Options{
-		Store: store, Registry: store, Installs: store, Validators: newValidators(), Documents: newDocuments(),
+		Store: store, Registry: store, Installs: store, Validators: judges, Documents: judges,
 		Config: cfg, CursorKey: cursorKey, Clock: a.now,
 	})
 	if err != nil {

@@ -20,44 +20,12 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// judges are jsonschema as the service wants it. A trial is not a process here.
-type judges struct{ cache *jsonschema.Cache }
+// judges are those of the room, but that a trial is not a process here.
+type judges struct{ *jsonschema.Judges }
 
-func placed(err error) error {
-	if e, ok := errors.AsType[*jsonschema.Error](err); ok {
-		return &ext.ValidationError{Pointer: e.Pointer, Reason: e.Reason}
-	}
-	return err
-}
+func newJudges() judges { return judges{jsonschema.NewJudges(1<<20, nil)} }
 
-func (j judges) Validate(document []byte, v ext.Value) error {
-	s, err := j.cache.Schema(document)
-	if err != nil {
-		return placed(err)
-	}
-	return placed(s.Validate([]byte(v)))
-}
-
-func (judges) Check(document []byte) error { return placed(jsonschema.Check(document)) }
-
-func (judges) Trial(_ context.Context, document []byte, samples [][]byte) error {
-	s, err := jsonschema.Compile(document)
-	for _, sample := range samples {
-		if err == nil {
-			_ = s.Validate(sample) // whether it matches is not asked
-		}
-	}
-	return placed(err)
-}
-
-func (judges) Compatible(before, after []byte) (c ext.Compatibility, err error) {
-	report, err := jsonschema.Compatible(before, after)
-	c.Effect = report.Effect().String()
-	for _, change := range report {
-		c.Changes = append(c.Changes, ext.SchemaChange{Pointer: change.Pointer, Change: change.Change, Effect: change.Effect.String()})
-	}
-	return c, placed(err)
-}
+func (judges) Trial(context.Context, []byte, [][]byte) error { return nil }
 
 // room is a service on a database of its own, with a clock.
 type room struct {
@@ -92,10 +60,10 @@ const tenant, install = "0f8b2c1e-7d3a-4f7e-9a51-3c1d2e4f5a6b", "7d3a2c1e-0f8b-4
 
 func newRoom(t testing.TB, change ...func(*ext.Options)) *room {
 	t.Helper()
-	store, hands := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123))
+	store, hands, j := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123)), newJudges()
 	o := ext.Options{
 		Store: store, Registry: store, Installs: store, Config: ext.DefaultConfig(), Clock: hands.Now,
-		Validators: judges{jsonschema.NewCache(1 << 20)}, Documents: judges{}, CursorKey: []byte(strings.Repeat("k", 32)),
+		Validators: j, Documents: j, CursorKey: []byte(strings.Repeat("k", 32)),
 	}
 	for _, fn := range change {
 		fn(&o)

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -117,7 +116,7 @@ func start(t testing.TB, with setup) *server {
 	if s.tokens, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{signingKey}, Leeway: 30 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	judge := judges{jsonschema.NewCache(1 << 20)}
+	judge := newJudges()
 	s.service, err = ext.NewService(ext.Options{
 		Store: s.store, Registry: s.store, Installs: s.store, Validators: judge, Documents: judge,
 		Config: config, CursorKey: []byte(strings.Repeat("c", 32)), Clock: s.clock.Now, After: with.after,
@@ -211,39 +210,12 @@ func openStore(t testing.TB) *sqlite.Store {
 	return sqlite.New(db)
 }
 
-// judges are jsonschema as the service wants it. A trial is not a process here.
-type judges struct{ cache *jsonschema.Cache }
+// judges are those of the room, but that a trial is not a process here.
+type judges struct{ *jsonschema.Judges }
 
-func placed(err error) error {
-	if e, ok := errors.AsType[*jsonschema.Error](err); ok {
-		return &ext.ValidationError{Pointer: e.Pointer, Reason: e.Reason}
-	}
-	return err
-}
+func newJudges() judges { return judges{jsonschema.NewJudges(1<<20, nil)} }
 
-func (j judges) Validate(document []byte, v ext.Value) error {
-	s, err := j.cache.Schema(document)
-	if err != nil {
-		return placed(err)
-	}
-	return placed(s.Validate([]byte(v)))
-}
-
-func (judges) Check(document []byte) error { return placed(jsonschema.Check(document)) }
-
-func (judges) Trial(_ context.Context, document []byte, _ [][]byte) error {
-	_, err := jsonschema.Compile(document)
-	return placed(err)
-}
-
-func (judges) Compatible(before, after []byte) (c ext.Compatibility, err error) {
-	report, err := jsonschema.Compatible(before, after)
-	c.Effect = report.Effect().String()
-	for _, change := range report {
-		c.Changes = append(c.Changes, ext.SchemaChange{Pointer: change.Pointer, Change: change.Change, Effect: change.Effect.String()})
-	}
-	return c, placed(err)
-}
+func (judges) Trial(context.Context, []byte, [][]byte) error { return nil }
 
 // failures is a log that turns warnings, which the server writes with a 5xx,
 // and panics into failures of a test.
