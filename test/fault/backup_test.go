@@ -25,7 +25,7 @@ import (
 // itself dies there is none, or a whole one, and the next succeeds.
 func TestBackupOnSQLite(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, testdb.SQLite(t)).installed()
+	h := newHarness(t, testdb.SQLite(t)).installed(1)
 	h.server = h.serve()
 	folder := t.TempDir()
 	length := time.Second // of a backup
@@ -59,7 +59,7 @@ func TestDumpOfPostgres(t *testing.T) {
 	t.Parallel()
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
 	url := testdb.PostgresDatabase(t)
-	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed()
+	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed(1)
 	h.server = h.serve()
 	for round := range 3 {
 		b := &backup{harness: h, dir: filepath.Join(t.TempDir(), "dump")}

@@ -21,7 +21,7 @@ func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, testdb.SQLite(t)).installed()
+		h := newHarness(t, testdb.SQLite(t)).installed(1)
 		first := newHands(t)
 		h.server = first.serve(h.data, h.vars...)
 		h.steps(first)
@@ -29,7 +29,7 @@ func TestClockSteps(t *testing.T) {
 	// Two servers of one database, whose clocks are never of one mind.
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, t.TempDir(), roomsOn(testdb.PostgresDatabase(t))...).installed()
+		h := newHarness(t, t.TempDir(), roomsOn(testdb.PostgresDatabase(t))...).installed(1)
 		first, second := newHands(t), newHands(t)
 		h.server, h.second = first.serve(h.data, h.vars...), second.serve(h.data, h.vars...)
 		h.steps(first, second)

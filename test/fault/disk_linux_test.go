@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	testdb.SQLite(t) // for the count
 	d := newDisk(t, "64m")
 	data := filepath.Join(d.dir, "data")
-	h := newHarness(t, data, "HOLDFAST_LOG__ACCESS=false").installed()
+	h := newHarness(t, data, "HOLDFAST_LOG__ACCESS=false").installed(1)
 	h.server = h.serve()
 	full := func(round int) {
 		d.fill(h.choice(round).IntN(40))

@@ -91,7 +91,7 @@ func (in *install) read(h *harness, l *load, choose *rand.Rand) {
 			}
 			h.tally.reads.Add(1)
 		}
-		pause(l.over, 20*time.Millisecond)
+		pause(l.over, 40*time.Millisecond)
 	}
 }
 

@@ -43,13 +43,13 @@ func TestExtensionCrowd(t *testing.T) {
 }
 
 const (
-	throngPeriod = time.Second
+	throngPeriod = 1500 * time.Millisecond
 	throngMost   = 3 // requests of a client in a wave
 
 	// Of each namespace so many keys are written to, for so many waves; then
 	// others are, whose first writes also meet.
 	throngKeys   = 3
-	wavesPerKeys = 6
+	wavesPerKeys = 5
 )
 
 // throng is clients that want the same few records of an install.

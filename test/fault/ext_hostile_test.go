@@ -193,7 +193,7 @@ func TestExtensionMemory(t *testing.T) {
 
 func extensionMemory(t *testing.T, data string, vars ...string) {
 	t.Helper()
-	const keys, size, stalled, listing, importing = 5000, 4000, 32, 4, 3
+	const keys, size, stalled, listing, importing = 5000, 4000, 24, 3, 2
 	h := openHouse(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)
 	h.client.Timeout = 4 * bound // of imports as a whole
 	in := newInstall(t, 1)

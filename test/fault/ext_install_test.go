@@ -145,9 +145,9 @@ func (in *install) count(by int64) {
 	in.counted += by
 }
 
-// installed lets installs be written to, too, by two authors each.
-func (h *harness) installed() *harness {
-	for n := range 2 {
+// installed lets some installs be written to, too, by two authors each.
+func (h *harness) installed(installs int) *harness {
+	for n := range installs {
 		in := newInstall(h.t, n+1)
 		for range 2 {
 			in.authors = append(in.authors, newAuthor(in, len(h.authors())+len(in.authors)))

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 // A kill -9 takes away what the server had in memory and not yet in a file.
 func TestKillOnSQLite(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, testdb.SQLite(t)).installed()
+	h := newHarness(t, testdb.SQLite(t)).installed(2)
 	h.server = h.serve()
 	h.rounds(20, func(int) fault {
 		return fault{strike: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
@@ -66,7 +66,7 @@ func TestKillOnSQLite(t *testing.T) {
 func TestKillOnPostgres(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
-	h := newHarness(t, t.TempDir(), roomsOn(db.URL())...).installed()
+	h := newHarness(t, t.TempDir(), roomsOn(db.URL())...).installed(2)
 	h.server = h.serve()
 	server := fault{strike: func() { h.server.Kill() }, recover: func() {
 		abandoned(t, db.URL())

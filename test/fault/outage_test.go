@@ -36,7 +36,7 @@ func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 		vars = append(vars, "HOLDFAST_"+room+"__DATABASE_POOL_CONNECTION_TIMEOUT="+dbPatience.String(),
 			"HOLDFAST_"+room+"__DATABASE_STATEMENT_TIMEOUT="+dbPatience.String())
 	}
-	o := &outage{newHarness(t, t.TempDir(), vars...).installed(), url, nil}
+	o := &outage{newHarness(t, t.TempDir(), vars...).installed(1), url, nil}
 	// A wait for a connection, one for the statement, a second in which the
 	// database is told to stop it; and the machine may be busy.
 	o.bound = 2*dbPatience + time.Second + 5*time.Second

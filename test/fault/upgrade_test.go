@@ -33,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 // which serves on and never fails a request.
 func rollingUpgrade(t *testing.T, newer string) {
 	url := testdb.PostgresDatabase(t)
-	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed()
+	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed(1)
 	h.server = h.serve()
 	old := h.server
 
@@ -89,7 +89,7 @@ func (h *harness) quietly(round int, what func()) {
 
 // upgradeInPlace changes the release that serves a file, forth, back and forth.
 func upgradeInPlace(t *testing.T, newer string) {
-	h := newHarness(t, testdb.SQLite(t)).installed()
+	h := newHarness(t, testdb.SQLite(t)).installed(1)
 	h.server = h.serve()
 	for round, path := range []string{newer, binary.Path(), newer} {
 		h.round(round, fault{strike: func() {}, recover: func() {
@@ -109,7 +109,7 @@ func upgradeInPlace(t *testing.T, newer string) {
 // upgradeKilled kills upgrades at any moment. Both releases can serve what that
 // leaves, and have all.
 func upgradeKilled(t *testing.T, newer string) {
-	h := newHarness(t, testdb.SQLite(t)).installed()
+	h := newHarness(t, testdb.SQLite(t)).installed(1)
 	h.server = h.serve()
 	length := time.Second // of a migration
 	h.quietly(0, func() {})
