@@ -144,6 +144,71 @@ func TestCheckSchema(t *testing.T) {
 	wantPlace(t, "no schema", err, "/properties/x/type")
 }
 
+// slowJudges say when they hold a value against a schema, and wait until they may
+// go on.
+type slowJudges struct {
+	judges
+	begun, goOn chan struct{}
+}
+
+func (j slowJudges) Validate(document []byte, v ext.Value) error {
+	j.begun <- struct{}{}
+	<-j.goOn
+	return j.judges.Validate(document, v)
+}
+
+// TestSchemasAreTriedBesides: a dry run ends with its request, in the middle of a
+// page; there are only so many at a time, and only so many requests wait.
+func TestSchemasAreTriedBesides(t *testing.T) {
+	t.Parallel()
+	slow := slowJudges{newJudges(), make(chan struct{}), make(chan struct{})}
+	m := newRoom(t, func(o *ext.Options) { o.Validators = slow })
+	for i := range 3 {
+		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	check := func(ctx context.Context) {
+		_, err := m.CheckSchema(ctx, m.r, "a", []byte(`true`))
+		ended <- err
+	}
+	for range 2 {
+		go check(ctx)
+		<-slow.begun
+	}
+	third, leave := context.WithCancel(t.Context())
+	go check(third)
+	leave()
+	if err := <-ended; !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a third at once: %v", err)
+	}
+	for range 31 {
+		go check(ctx)
+	}
+	if err := <-ended; !fault.Is(err, fault.Unavailable) {
+		t.Errorf("one more than may wait: %v", err)
+	}
+	if _, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(`true`)); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a schema to be registered beside those: %v", err)
+	}
+	cancel()
+	close(slow.goOn)
+	for range 32 {
+		if err := <-ended; !fault.Is(err, fault.Unavailable) {
+			t.Errorf("a dry run whose request has ended: %v", err)
+		}
+	}
+	go func() {
+		for range 3 {
+			<-slow.begun
+		}
+	}()
+	go check(t.Context())
+	if err := <-ended; err != nil {
+		t.Errorf("when there is a place again: %v", err)
+	}
+}
+
 // TestExportImport: what is exported can be imported, and once more, which
 // changes nothing.
 func TestExportImport(t *testing.T) {

@@ -100,6 +100,11 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	if document, err = s.canonicalSchema(document); err != nil {
 		return Schema{}, err
 	}
+	leave, err := s.enterTry()
+	if err != nil {
+		return Schema{}, err
+	}
+	defer leave()
 	if err := s.try(ctx, p.Owner, ns, document); err != nil {
 		return Schema{}, err
 	}
@@ -155,6 +160,11 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	if document, err = s.canonicalSchema(document); err != nil {
 		return report, err
 	}
+	leave, err := s.enterTry()
+	if err != nil {
+		return report, err
+	}
+	defer leave()
 	if err := s.try(ctx, p.Owner, ns, document); err != nil {
 		return report, err
 	}
@@ -167,6 +177,11 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	if err != nil {
 		return report, err
 	}
+	leave, err := s.enterTry()
+	if err != nil {
+		return report, err
+	}
+	defer leave()
 	for _, sc := range all {
 		if sc.Version == v {
 			return s.report(ctx, r.Grant.Owner, ns, sc.Document)
@@ -190,8 +205,32 @@ func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []
 	return report, err
 }
 
+// What trying schemas may take of a server: hostile ones keep a processor busy for
+// as long as the request may take, and who reads and writes records has to get
+// through beside them.
+const (
+	schemaTries = 32 // requests that try a schema, or wait for that
+	dryRuns     = 2  // at a time
+)
+
+// enterTry counts one more request that tries a schema; leave ends it.
+func (s *Service) enterTry() (leave func(), err error) {
+	select {
+	case s.schemaTries <- struct{}{}:
+		return func() { <-s.schemaTries }, nil
+	default:
+		return nil, fault.New(fault.Unavailable, "too many schemas are tried at once")
+	}
+}
+
 // dryRun goes through the records of a namespace page by page.
 func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []byte) (run DryRun, err error) {
+	select {
+	case s.dryRuns <- struct{}{}:
+		defer func() { <-s.dryRuns }()
+	case <-ctx.Done():
+		return run, fault.Wrap(fault.Unavailable, "there are too many dry runs at once", context.Cause(ctx))
+	}
 	now := s.moment()
 	for after := (Position{Namespace: ns}); ; {
 		records, err := s.Store.Export(ctx, o, after, MaxPage, now)
@@ -202,6 +241,9 @@ func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []
 			rec := &records[i]
 			if rec.Namespace != ns {
 				return run, nil
+			}
+			if ctx.Err() != nil { // one page may take minutes
+				return run, fault.Wrap(fault.Unavailable, "the dry run was not done in time", context.Cause(ctx))
 			}
 			run.Checked++
 			err := s.Validators.Validate(document, rec.Value)

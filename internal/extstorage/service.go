@@ -58,6 +58,8 @@ type Service struct {
 	grants   *lru.Cache[string, Grant]
 	installs *lru.Cache[Owner, seenInstall]
 	schemas  seenSchemas
+
+	schemaTries, dryRuns chan struct{} // a place for each
 }
 
 // NewService returns the service; fault.Invalid without a key for cursors.
@@ -71,6 +73,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKey},
 		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
+		schemaTries: make(chan struct{}, schemaTries), dryRuns: make(chan struct{}, dryRuns),
 	}, nil
 }
 
