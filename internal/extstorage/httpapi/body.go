@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"mime"
 	"net/http"
 
@@ -20,7 +22,7 @@ const (
 func (x *exchange) hasMedia(want string) error {
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	encoding := x.in.Header.Get("Content-Encoding")
-	reason := ""
+	var reason string
 	switch {
 	case err != nil || media != want:
 		reason = "send the body with the header Content-Type: " + want
@@ -49,4 +51,19 @@ func (x *exchange) readBody(limit int64) ([]byte, error) {
 		return nil, bodyError(err)
 	}
 	return b.Bytes(), nil
+}
+
+// bodiless refuses a deletion that has a body: who sends one believes that what
+// is in it guards the record.
+func (x *exchange) bodiless() error {
+	if x.in.Method != http.MethodDelete {
+		return nil
+	}
+	switch n, err := x.in.Body.Read(make([]byte, 1)); {
+	case n > 0:
+		return invalid("", "must not be there: a deletion takes ifRevision in its query")
+	case err != nil && !errors.Is(err, io.EOF):
+		return bodyError(err)
+	}
+	return nil
 }

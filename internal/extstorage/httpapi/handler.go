@@ -102,6 +102,8 @@ func (x *exchange) serve(act *action) (err error) {
 		if x.body, err = x.readBody(act.limit); err != nil {
 			return err
 		}
+	} else if err := x.bodiless(); err != nil {
+		return err
 	}
 	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
 }

@@ -67,6 +67,7 @@ var shapes = []struct{ method, inner, body, pointer string }{
 	{"DELETE", records + "/k?ifRevision=", "", "/ifRevision"},
 	{"DELETE", records + "/k?ifRevision=1&ifRevision=1", "", "/ifRevision"},
 	{"DELETE", records + "/k?revision=1", "", "/revision"},
+	{"DELETE", records + "/k", `{"ifRevision":7}`, ""},
 	{"GET", records + "/k?a=1", "", "/a"},
 	{"GET", records + "/k?%zz", "", ""},
 	{"GET", records + "/k?a;b", "", ""},
@@ -134,7 +135,7 @@ func TestShapes(t *testing.T) {
 	c := newClient(t)
 	for _, x := range shapes {
 		var body io.Reader
-		if x.method != "GET" && x.method != "DELETE" {
+		if x.body != "" || x.method != "GET" && x.method != "DELETE" {
 			body = strings.NewReader(x.body)
 		}
 		headers := []string{}
