@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"holdfast/internal/db/sqlitedb"
+	extsqlite "holdfast/internal/extstorage/sqlite"
 	tokensqlite "holdfast/internal/tokenserver/sqlite"
 )
 
@@ -56,8 +57,8 @@ func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error
 		if err := d.backup(ctx, filepath.Join(dir, name)); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.room, err)
 		}
-		if d.room == tokenRoom {
-			if err := leap(ctx, filepath.Join(dir, name)); err != nil {
+		if leap := leaps[d.room]; leap != nil {
+			if err := leapIn(ctx, filepath.Join(dir, name), leap); err != nil {
 				return nil, err
 			}
 		}
@@ -73,14 +74,19 @@ func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error
 	return append(names, SecretsFile), writeFile(filepath.Join(dir, SecretsFile), text)
 }
 
-// leap keeps a copy of the accounts from giving out the uids that the original
+// leaps keep the copy of a room from giving out the numbers that the original
 // gives out after it.
-func leap(ctx context.Context, path string) error {
+var leaps = map[string]func(context.Context, *sqlitedb.DB) error{
+	tokenRoom: tokensqlite.Leap,
+	extRoom:   extsqlite.Leap,
+}
+
+func leapIn(ctx context.Context, path string, leap func(context.Context, *sqlitedb.DB) error) error {
 	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
 	if err != nil {
 		return err
 	}
-	return errors.Join(tokensqlite.Leap(ctx, db), db.Close())
+	return errors.Join(leap(ctx, db), db.Close())
 }
 
 func writeFile(path string, text []byte) error {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +58,13 @@ func TestBackupOnSQLite(t *testing.T) {
 // moment, too.
 func TestDumpOfPostgres(t *testing.T) {
 	t.Parallel()
-	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
+	dump, restore, psql := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore"), binary.Program(t, "psql")
+	guide, err := os.ReadFile("../../docs/operations.md")
+	must(t, err)
+	leap := regexp.MustCompile(`(?m)^psql \S+ (--command=)"(UPDATE .*)"$`).FindSubmatch(guide)
+	if leap == nil {
+		t.Fatal("the guide does not say how numbers of changes are left out")
+	}
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed(1)
 	h.server = h.serve()
@@ -70,6 +77,7 @@ func TestDumpOfPostgres(t *testing.T) {
 		})
 		other := testdb.PostgresDatabase(t)
 		run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
+		run(t, psql, other, string(leap[1])+string(leap[2]))
 		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), roomsOn(other)...)...), b.begun, b.ended)
 	}
 }
@@ -173,7 +181,10 @@ func (h *harness) serveAs(other *binary.Server, begun, ended int64) {
 	}
 	for _, in := range h.installs {
 		h.checkInstallMoment(in, begun, ended)
-		h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
+		a := h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
+		if seq, err := seqOf(a.Header.Get("ETag")); err != nil || seq <= in.knows() {
+			h.t.Errorf("what was restored gives out the number %d again, of %d that are known: %v", seq, in.knows(), err)
+		}
 	}
 	other.Kill()
 	h.server = live

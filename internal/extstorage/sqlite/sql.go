@@ -12,6 +12,8 @@ const (
 		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, updated_at = ?7` + mine
 
+	sqlLeap = `UPDATE ext_storage_usage SET change_seq = change_seq + 1000000000` // of all installs
+
 	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`
 	sqlDeleteNamespace = `DELETE FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
