@@ -132,7 +132,7 @@ func upgradeKilled(t *testing.T, newer string) {
 		path := []string{newer, binary.Path()}[i%2]
 		other := binary.LaunchOf(t, path, data, h.vars...)
 		other.Await("/readyz", http.StatusOK)
-		h.serveAs(other, h.clock.Add(1), h.clock.Add(1))
+		h.serveAs(other, h.clock.Add(1), h.clock.Add(1), false)
 	}
 }
 
