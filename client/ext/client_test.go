@@ -431,6 +431,29 @@ func TestTrouble(t *testing.T) {
 	refused(t, err, ext.CodeUnavailable)
 }
 
+// A server that does not let a client wait is not asked without a pause.
+func TestWatchRests(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent.Add(1)
+		_, _ = io.WriteString(w, `{"changes":[],"nextSince":7}`)
+	}))
+	defer busy.Close()
+	c := must[*ext.Client](t)(ext.New(busy.URL, ext.StaticToken("t")))
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	for _, err := range c.Install(uuid()).Watch(ctx, 7) {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	// After each a pause, of 50 ms at least and each time twice as long.
+	if n := sent.Load(); n < 1 || n > 4 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 // What the documentation shows is what happens.
 func TestExample(t *testing.T) {
 	s, id := start(t), uuid()

@@ -171,6 +171,7 @@ const watchWait = 30 * time.Second
 func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for failed := 0; ; {
+			began := time.Now()
 			list, err := i.Changes(ctx, ChangesQuery{Since: since, Wait: watchWait})
 			if err != nil {
 				if ctx.Err() == nil && isTrouble(err) && i.client.rest(ctx, failed, err) {
@@ -179,6 +180,12 @@ func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error
 				}
 				yield(Change{}, errors.Join(err, ctx.Err()))
 				return
+			}
+			if list.NextSince == since && time.Since(began) < watchWait/2 {
+				// The server shuts down, or has no room for one more who waits.
+				i.client.rest(ctx, failed, nil)
+				failed++
+				continue
 			}
 			failed = 0
 			for _, change := range list.Changes {

@@ -1,6 +1,6 @@
 import createFetch, { type Client as Fetch } from "openapi-fetch";
 
-import { send } from "./send.js";
+import { pause, send } from "./send.js";
 import type { components, operations, paths } from "./schema.js";
 
 export { HoldfastError, type ErrorCode } from "./error.js";
@@ -120,16 +120,23 @@ export class Client {
     if (limit === 0) {
       throw new RangeError("a page of no changes has no end: use lastChange");
     }
-    for (;;) {
+    for (let idle = 0; ; ) {
       const query = { since, wait, ...defined({ limit }) };
+      const began = Date.now();
       const page = await this.call<ChangeList>(true, signal, (headers) =>
         this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query }, ...text(headers, signal) }),
       );
       if (page.nextSince !== since) {
+        idle = 0;
         since = page.nextSince;
         yield page;
       } else if (wait === 0) {
         return;
+      } else if (Date.now() - began < wait * 500) {
+        // The server shuts down, or has no room for one more who waits.
+        await pause((1 + Math.random()) * 125 * 2 ** Math.min(idle++, 5), signal);
+      } else {
+        idle = 0;
       }
     }
   }

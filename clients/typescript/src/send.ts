@@ -54,7 +54,7 @@ export async function send<T>(
 }
 
 /** Resolves after so many milliseconds, or rejects with the signal's reason. */
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const abort = (): void => {

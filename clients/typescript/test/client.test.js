@@ -283,3 +283,12 @@ test("who was too quick comes back when it is told to", async () => {
     (e) => error({ code: "RATE_LIMITED", status: 429 })(e) && e instanceof HoldfastError && e.retryAfter !== undefined && e.retryAfter > 0,
   );
 });
+
+test("a server that lets nobody wait is not asked without a pause", async () => {
+  let sent = 0;
+  const stop = new AbortController();
+  const busy = client({ fetch: async () => (sent++, Response.json({ changes: [], nextSince: 7 })) });
+  setTimeout(() => stop.abort(), 300);
+  await assert.rejects(busy.changes({ since: 7, wait: 30, signal: stop.signal }).next(), { name: "AbortError" });
+  assert.ok(sent >= 1 && sent <= 3, `${sent} requests`); // after the first a pause of 125 ms at least, then of 250
+});
