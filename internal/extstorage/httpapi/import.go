@@ -49,6 +49,9 @@ type importer struct {
 // and since a record that is there already is left as it is, the same file may
 // come again.
 func (x *exchange) imports() error {
+	if err := x.unguarded("an import replaces what is there", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
+		return err
+	}
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
 	if im.beside = x.polls.enter(); im.beside {
 		defer x.polls.leave()

@@ -149,6 +149,7 @@ func TestGuardsThatAreNone(t *testing.T) {
 		{http.MethodPost, records, `{"items":[{"key":"k","value":1}]}`, "If-Match"},
 		{http.MethodPost, records, `{"items":[{"key":"k","value":1}]}`, "If-None-Match"},
 		{http.MethodPost, "/batch", `{"ops":[{"op":"put","namespace":"a","key":"k","value":1}]}`, "If-Revision-Match"},
+		{http.MethodPost, "/import", `{"namespace":"a","key":"k","value":1}`, "If-None-Match"},
 	} {
 		c.do(tt.method, tt.path, tt.body, tt.header+": 1").fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(tt.header))
 	}
