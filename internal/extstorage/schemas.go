@@ -100,7 +100,7 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	if document, err = s.canonicalSchema(document); err != nil {
 		return Schema{}, err
 	}
-	leave, err := s.enterTry()
+	leave, err := s.enterTry(r.Grant.Owner)
 	if err != nil {
 		return Schema{}, err
 	}
@@ -160,7 +160,7 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	if document, err = s.canonicalSchema(document); err != nil {
 		return report, err
 	}
-	leave, err := s.enterTry()
+	leave, err := s.enterTry(r.Grant.Owner)
 	if err != nil {
 		return report, err
 	}
@@ -177,7 +177,7 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	if err != nil {
 		return report, err
 	}
-	leave, err := s.enterTry()
+	leave, err := s.enterTry(r.Grant.Owner)
 	if err != nil {
 		return report, err
 	}
@@ -210,17 +210,17 @@ func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []
 // through beside them.
 const (
 	schemaTries = 32 // requests that try a schema, or wait for that
+	triesOfOne  = 4  // of them, of an install
 	dryRuns     = 2  // at a time
 )
 
 // enterTry counts one more request that tries a schema; leave ends it.
-func (s *Service) enterTry() (leave func(), err error) {
-	select {
-	case s.schemaTries <- struct{}{}:
-		return func() { <-s.schemaTries }, nil
-	default:
+func (s *Service) enterTry(o Owner) (leave func(), err error) {
+	leave, ok := s.schemaTries.Enter(o)
+	if !ok {
 		return nil, fault.New(fault.Unavailable, "too many schemas are tried at once")
 	}
+	return leave, nil
 }
 
 // dryRun goes through the records of a namespace page by page.

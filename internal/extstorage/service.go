@@ -59,7 +59,9 @@ type Service struct {
 	installs *lru.Cache[Owner, seenInstall]
 	schemas  seenSchemas
 
-	schemaTries, dryRuns chan struct{} // a place for each
+	waits       *Shares
+	schemaTries *Shares
+	dryRuns     chan struct{} // a place for each
 }
 
 // NewService returns the service; fault.Invalid without a key for cursors.
@@ -73,7 +75,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKey},
 		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
-		schemaTries: make(chan struct{}, schemaTries), dryRuns: make(chan struct{}, dryRuns),
+		waits: NewShares(maxWaits, waitsOfOne), schemaTries: NewShares(schemaTries, triesOfOne), dryRuns: make(chan struct{}, dryRuns),
 	}, nil
 }
 

@@ -2,6 +2,17 @@ package extstorage
 
 import "sync"
 
+// How many requests may wait at once, and of them those of an install: for
+// changes, when they ask the database now and then, or for what a client sends.
+const (
+	maxWaits   = 1024
+	waitsOfOne = 128
+)
+
+// EnterWait takes a place among the requests of a process that wait, if there is
+// one; if so leave gives it back.
+func (s *Service) EnterWait(o Owner) (leave func(), ok bool) { return s.waits.Enter(o) }
+
 // signals tell those who wait for changes of an install that this process has
 // made one.
 type signals struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	"holdfast/internal/fault"
 )
@@ -20,12 +21,15 @@ const (
 // hasMedia refuses a body of another type than the resource takes, or an encoded
 // one.
 func (x *exchange) hasMedia(want string) error {
-	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
+	media, params, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
+	charset := params["charset"] // JSON has none; many send the only one that it could be
 	encoding := x.in.Header.Get("Content-Encoding")
 	var reason string
 	switch {
 	case err != nil || media != want:
 		reason = "send the body with the header Content-Type: " + want
+	case charset != "" && !strings.EqualFold(charset, "utf-8"):
+		reason = "send the body in UTF-8"
 	case encoding != "" && encoding != "identity":
 		reason = "send the body without a Content-Encoding"
 	default:

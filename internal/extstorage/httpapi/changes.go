@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	ext "holdfast/internal/extstorage"
@@ -18,24 +17,6 @@ var changesNames = []string{"since", "wait", "limit"}
 // defaultChanges is how many changes an answer has at most unless the client
 // wants another number.
 const defaultChanges = 100
-
-// maxPolls is how many requests are beside the gate at once: they wait for
-// changes, and ask the database now and then, or for the lines of an import.
-const maxPolls = 1024
-
-// polls count the requests that are beside the gate.
-type polls struct{ n atomic.Int64 }
-
-// enter reports whether one more may be there; if so leave is called afterwards.
-func (p *polls) enter() bool {
-	if p.n.Add(1) <= maxPolls {
-		return true
-	}
-	p.leave()
-	return false
-}
-
-func (p *polls) leave() { p.n.Add(-1) }
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
@@ -58,16 +39,21 @@ func (x *exchange) changes(a arguments) error {
 	if err != nil {
 		return err
 	}
-	if len(feed.Changes) == 0 && most > 0 && wait.Value > 0 && x.polls.enter() {
-		defer x.polls.leave()
-		web.StepOut(x.out)
-		ended, err := x.untilEnding(func() (err error) {
-			feed, err = x.look(feed.Last, most, time.Duration(wait.Value)*time.Second)
-			return err
-		})
-		if err != nil && !ended {
-			return err
-		}
+	if len(feed.Changes) > 0 || most == 0 || wait.Value == 0 {
+		return x.answer(http.StatusOK, appendFeed(&feed))
+	}
+	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
+	if !ok {
+		return x.answer(http.StatusOK, appendFeed(&feed))
+	}
+	defer leave()
+	web.StepOut(x.out)
+	ended, err := x.untilEnding(func() (err error) {
+		feed, err = x.look(feed.Last, most, time.Duration(wait.Value)*time.Second)
+		return err
+	})
+	if err != nil && !ended {
+		return err
 	}
 	return x.answer(http.StatusOK, appendFeed(&feed))
 }

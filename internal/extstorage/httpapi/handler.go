@@ -27,8 +27,6 @@ type Handler struct {
 
 	Rates   *Rates        // nil: no limits
 	Timeout time.Duration // of a request, not counting its body and what it is to wait; 0: none
-
-	polls polls
 }
 
 // exchange is a request and its answer under way.
@@ -38,7 +36,6 @@ type exchange struct {
 	service *ext.Service
 	rates   *Rates
 	timeout time.Duration
-	polls   *polls
 
 	route  route
 	target string      // path as the client sees it; "" when it names no resource
@@ -60,7 +57,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	target, _, _ := strings.Cut(at.Target, "?")
 	x := &exchange{
-		in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout, polls: &h.polls,
+		in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout,
 		route: parseRoute(at.Path), target: target,
 	}
 	act, err := x.action()

@@ -53,8 +53,9 @@ func (x *exchange) imports() error {
 		return err
 	}
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
-	if im.beside = x.polls.enter(); im.beside {
-		defer x.polls.leave()
+	leave, beside := x.service.EnterWait(x.ask.Grant.Owner)
+	if im.beside = beside; beside {
+		defer leave()
 		web.StepOut(x.out)
 	}
 	if err := im.read(x.in.Body); err != nil {

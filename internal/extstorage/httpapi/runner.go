@@ -21,8 +21,6 @@ type Runner struct {
 	Clock   clock.Clock
 	Rates   *Rates
 	Timeout time.Duration
-
-	polls polls
 }
 
 const runnerBase = "/internal/ext-storage/"
@@ -100,7 +98,7 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", http.MethodPost)
 		return errMethod
 	}
-	x := &exchange{in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout, polls: &h.polls}
+	x := &exchange{in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout}
 	if err := x.authenticateService(h.Tokens, h.Clock()); err != nil {
 		return err
 	}
