@@ -180,12 +180,13 @@ func (a *App) announce(out io.Writer, l listeners) {
 	}
 	if a.accounts != nil {
 		fmt.Fprintf(&b, "\nIn Firefox, before signing in to Sync, open about:config and set\n\n"+
-			"  identity.sync.tokenserver.uri = %s/1.0/sync/1.5\n\n", base)
+			"  identity.sync.tokenserver.uri = %s/1.0/sync/1.5\n", base)
 	}
 	if a.records != nil {
-		fmt.Fprintf(&b, "For extensions, make a token of an install, by two UUIDs of your own, and use it at\n%s/ext/v1/installs/INSTALL:\n\n"+
-			"  holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw\n\n", base)
+		fmt.Fprintf(&b, "\nFor extensions, make a token of an install, by two UUIDs of your own, and use it at\n%s/ext/v1/installs/INSTALL:\n\n"+
+			"  holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw\n", base)
 	}
+	b.WriteByte('\n')
 	_, _ = io.WriteString(out, b.String())
 }
 
