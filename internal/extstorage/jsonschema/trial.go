@@ -17,7 +17,8 @@ import (
 // What a trial may take. On Linux the process has limits of its own, so that it
 // ends also when nobody is left to kill it.
 const (
-	TrialTime   = 2 * time.Second // by the clock, and of processors
+	TrialTime   = 2 * time.Second // of processors
+	TrialWait   = 6 * time.Second // by the clock: on a machine that is busy the one is not the other
 	TrialMemory = 256 << 20       // bytes
 	trials      = 2               // at a time
 )
@@ -66,7 +67,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	if err != nil {
 		return fault.Wrap(fault.Internal, "the schema cannot be tried", err)
 	}
-	limited, cancel := context.WithTimeout(ctx, TrialTime)
+	limited, cancel := context.WithTimeout(ctx, TrialWait)
 	defer cancel()
 	cmd := s.command(limited)
 	if cmd.Env == nil {
@@ -82,7 +83,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	if ctx.Err() != nil {
 		return fault.Wrap(fault.Unavailable, "the schema was not tried", context.Cause(ctx))
 	}
-	if used := cmd.ProcessState; limited.Err() != nil && used != nil && used.UserTime()+used.SystemTime() < TrialTime/4 {
+	if used := cmd.ProcessState; limited.Err() != nil && used != nil && used.UserTime()+used.SystemTime() < TrialTime/2 {
 		return fault.Wrap(fault.Unavailable, "the schema was not tried in time", err)
 	}
 	return judge(err, output.Bytes(), complaint.String())
