@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"time"
 
 	"holdfast/internal/auth/bearer"
 	ext "holdfast/internal/extstorage"
+	exthttp "holdfast/internal/extstorage/httpapi"
 	extpostgres "holdfast/internal/extstorage/postgres"
 	extsqlite "holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/fault"
@@ -143,9 +143,6 @@ type ExtToken struct {
 	URL     string    `json:"url,omitempty"` // where it is good; "" when this server has no internal listener
 }
 
-// serviceName is what a service may be called.
-var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-
 // ExtToken makes a token of an install, or of a service.
 func (a *App) ExtToken(r ExtTokenRequest) (t ExtToken, err error) {
 	if a.unsaved {
@@ -154,7 +151,7 @@ func (a *App) ExtToken(r ExtTokenRequest) (t ExtToken, err error) {
 	t.ID = ident.New()
 	claims := map[string]any{"tenant_id": r.Owner.Tenant, "jti": t.ID}
 	if r.Service != "" {
-		if !serviceName.MatchString(r.Service) {
+		if !exthttp.ValidService(r.Service) {
 			return t, fault.New(fault.Invalid, "the name of a service has 1 to 64 characters of a-z, 0-9 and -")
 		}
 		claims["service"] = r.Service

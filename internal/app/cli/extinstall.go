@@ -92,13 +92,7 @@ func (c *command) extInstallShow() *cobra.Command {
 	var o owner
 	cmd := &cobra.Command{
 		Use: "show --tenant T --install I", Short: "Show what is registered of an install", Args: cobra.NoArgs,
-		RunE: c.withInstall(&o, func(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) error {
-			in, err := s.ShowInstall(ctx, install)
-			if err != nil {
-				return err
-			}
-			return c.printInstall(s, install, &in, ext.At(a.Now()))
-		}),
+		RunE: c.withInstall(&o, c.showInstall),
 	}
 	o.flags(cmd)
 	_ = cmd.MarkFlagRequired("install")
@@ -117,16 +111,20 @@ func (c *command) extInstallRevoke() *cobra.Command {
 			if err := s.RevokeInstall(ctx, install); err != nil {
 				return err
 			}
-			in, err := s.ShowInstall(ctx, install)
-			if err != nil {
-				return err
-			}
-			return c.printInstall(s, install, &in, ext.At(a.Now()))
+			return c.showInstall(ctx, a, s, install)
 		}),
 	}
 	o.flags(cmd)
 	_ = cmd.MarkFlagRequired("install")
 	return cmd
+}
+
+func (c *command) showInstall(ctx context.Context, a *app.App, s *ext.Service, install ext.Owner) error {
+	in, err := s.ShowInstall(ctx, install)
+	if err != nil {
+		return err
+	}
+	return c.printInstall(s, install, &in, ext.At(a.Now()))
 }
 
 func (c *command) printInstall(s *ext.Service, install ext.Owner, in *ext.Install, now ext.Moment) error {

@@ -56,6 +56,10 @@ var errClaims = fault.New(fault.Denied, "the token's claims are not those of thi
 
 var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
+// ValidService reports whether a service may be called so: 1 to 64 of a-z, 0-9
+// and -.
+func ValidService(name string) bool { return serviceName.MatchString(name) }
+
 // serviceClaims reads a service's token: the tenant for which it may speak, and
 // its name. One that names an install is a client's, and no good here.
 func serviceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
@@ -65,7 +69,7 @@ func serviceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, er
 	}
 	var name string
 	if _, client := members["install_id"]; client || json.Unmarshal(members["tenant_id"], &name) != nil ||
-		json.Unmarshal(members["service"], &service) != nil || !serviceName.MatchString(service) {
+		json.Unmarshal(members["service"], &service) != nil || !ValidService(service) {
 		return "", "", errClaims
 	}
 	if tenant, err = ext.ParseTenantID(name); err != nil {
