@@ -40,9 +40,25 @@ func CitusDatabase(t testing.TB) string {
 		if n.coordinates {
 			join = `citus_set_coordinator_host`
 		}
-		execute(t, coordinator, `SELECT `+join+`($1::text, $2::int)`, n.host, n.port)
+		joined(t, coordinator, `SELECT `+join+`($1::text, $2::int)`, n.host, n.port)
 	}
 	return coordinator
+}
+
+// joined runs a statement by which a node joins. Citus sometimes loses its
+// connection to a node on which others make and drop databases meanwhile.
+func joined(t testing.TB, url, sql string, args ...any) {
+	t.Helper()
+	for tries := 1; ; tries++ {
+		err := try(url, sql, args...)
+		if err == nil {
+			return
+		}
+		if tries == 5 {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		t.Logf("%s: %v; again", sql, err)
+	}
 }
 
 // citusNode is a server of a cluster.

@@ -3,6 +3,7 @@ package testdb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"sync"
@@ -79,17 +80,21 @@ func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 // execute runs one statement that cannot run in a transaction.
 func execute(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
+	if err := try(url, sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func try(url, sql string, args ...any) error {
 	// Not the test's context: that has ended when its cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		t.Fatalf("connect to PostgreSQL: %v", err)
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	_, err = conn.Exec(ctx, sql, args...)
-	if err := errors.Join(err, conn.Close(ctx)); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	return errors.Join(err, conn.Close(ctx))
 }
 
 // WithParameter is the URL with one more parameter, such as a setting of the
