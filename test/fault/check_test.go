@@ -148,18 +148,18 @@ func (h *harness) stamp(n json.Number) moment {
 }
 
 // difference names the first few records that are not as they should be.
-func difference(there, want state) string {
+func difference[K, V comparable](there, want map[K]V) string {
 	var lines []string
-	for k, r := range want {
-		if got, ok := there[k]; !ok {
-			lines = append(lines, fmt.Sprintf("%s/%s is missing, want %s", k.collection, k.id, r))
+	for at, r := range want {
+		if got, ok := there[at]; !ok {
+			lines = append(lines, fmt.Sprintf("%v is missing, want %+v", at, r))
 		} else if got != r {
-			lines = append(lines, fmt.Sprintf("%s/%s is %s, want %s", k.collection, k.id, got, r))
+			lines = append(lines, fmt.Sprintf("%v is %+v, want %+v", at, got, r))
 		}
 	}
-	for k, r := range there {
-		if _, ok := want[k]; !ok {
-			lines = append(lines, fmt.Sprintf("%s/%s is there: %s", k.collection, k.id, r))
+	for at, r := range there {
+		if _, ok := want[at]; !ok {
+			lines = append(lines, fmt.Sprintf("%v is there: %+v", at, r))
 		}
 	}
 	slices.Sort(lines)

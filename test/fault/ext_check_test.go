@@ -243,7 +243,7 @@ func (h *harness) settleDeed(w *author, all entries) {
 		return
 	}
 	if d == nil {
-		h.t.Errorf("%s, all acknowledged:%s", w.name, unlike(there, w.state))
+		h.t.Errorf("%s, all acknowledged:%s", w.name, difference(there, w.state))
 		w.state = there
 		return
 	}
@@ -251,7 +251,7 @@ func (h *harness) settleDeed(w *author, all entries) {
 		d.acts[i].after.seq = there[d.acts[i].spot].seq
 	}
 	if after := d.applied(w.state); !maps.Equal(there, after) {
-		h.t.Errorf("%s, no answer to %s; without it:%s\nwith it:%s", w.name, d, unlike(there, w.state), unlike(there, after))
+		h.t.Errorf("%s, no answer to %s; without it:%s\nwith it:%s", w.name, d, difference(there, w.state), difference(there, after))
 	}
 	if err := d.together(); err != nil {
 		h.t.Error(err)
@@ -290,7 +290,7 @@ func (h *harness) entries(in *install) entries {
 		}
 	}
 	if !maps.Equal(all, exported) {
-		h.t.Errorf("%s: what is exported is not what is listed:%s", in.id, unlike(exported, all))
+		h.t.Errorf("%s: what is exported is not what is listed:%s", in.id, difference(exported, all))
 	}
 	if !slices.Equal(usage.By, sums) || usage.Keys.Used != keys || usage.Bytes.Used != bytes || usage.Namespaces.Used != int64(len(sums)) {
 		h.t.Errorf("%s: the usage is %+v, listed %+v", in.id, usage, sums)
@@ -518,26 +518,4 @@ func (h *harness) follow(rows map[spot]rowState, lines []change) {
 		}
 		h.t.Errorf("%v, after revision %d", line, before.revision)
 	}
-}
-
-// unlike names the first few records that are not as they should be.
-func unlike(there, want entries) string {
-	var lines []string
-	for at, e := range want {
-		if got, ok := there[at]; !ok {
-			lines = append(lines, fmt.Sprintf("%s/%s is missing, want %+v", at.namespace, at.key, e))
-		} else if got != e {
-			lines = append(lines, fmt.Sprintf("%s/%s is %+v, want %+v", at.namespace, at.key, got, e))
-		}
-	}
-	for at, e := range there {
-		if _, ok := want[at]; !ok {
-			lines = append(lines, fmt.Sprintf("%s/%s is there: %+v", at.namespace, at.key, e))
-		}
-	}
-	slices.Sort(lines)
-	if n := len(lines); n > 5 {
-		lines = append(lines[:5], fmt.Sprintf("and %d more", n-5))
-	}
-	return "\n  " + strings.Join(lines, "\n  ")
 }

@@ -28,17 +28,23 @@ import (
 // FAULT_MINUTE says how long they go on.
 func TestExtensionCrowd(t *testing.T) {
 	t.Parallel()
+	onEngines(t, runThrong)
+}
+
+// onEngines runs a test on every engine, with as many servers as that allows.
+func onEngines(t *testing.T, run func(t *testing.T, servers int, data string, vars ...string)) {
+	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		runThrong(t, 1, testdb.SQLite(t))
+		run(t, 1, testdb.SQLite(t))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		runThrong(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
+		run(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
 	})
 	t.Run("Citus", func(t *testing.T) {
 		t.Parallel()
-		runThrong(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
+		run(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -20,18 +19,7 @@ import (
 // moment, and nobody is refused what there was room for.
 func TestQuotaEdge(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		quotaEdge(t, 1, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		quotaEdge(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
-	})
-	t.Run("Citus", func(t *testing.T) {
-		t.Parallel()
-		quotaEdge(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
-	})
+	onEngines(t, quotaEdge)
 }
 
 // The quota of the install, which all three reach.
