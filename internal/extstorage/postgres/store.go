@@ -19,7 +19,6 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
 )
@@ -51,18 +50,7 @@ func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrat
 // Ping implements extstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the extension storage's database needs %d migrations: run holdfast migrate", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
 // Outbox is where the events of the audit wait to be published.

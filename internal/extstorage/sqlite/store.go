@@ -59,18 +59,7 @@ func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, n
 // Ping implements extstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the database of extension storage needs %d migrations", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of extension storage needs %d migrations")
 }
 
 // errStopped ends a statement whose reader wants no more rows.

@@ -18,7 +18,6 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -47,18 +46,7 @@ func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrat
 // Ping implements syncstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the sync database needs %d migrations: run holdfast migrate", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
 // unknown is the id of a collection whose name the server does not know; no

@@ -71,18 +71,7 @@ func (s *Store) know(id int64, name string) {
 // Ping implements syncstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the sync database needs %d migrations: run holdfast migrate", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
 // Sweep implements syncstorage.Store: there is nothing to do, because the row

@@ -14,7 +14,6 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
 	"holdfast/internal/syncstorage"
 )
 
@@ -43,18 +42,7 @@ func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Mi
 // Ping implements syncstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the sync database needs %d migrations", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations")
 }
 
 // one runs a statement that returns one row at most.

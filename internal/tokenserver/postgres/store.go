@@ -15,7 +15,6 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
 	"holdfast/internal/tokenserver"
 )
 
@@ -42,18 +41,7 @@ func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrat
 // Ping implements tokenserver.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the token database needs %d migrations: run holdfast migrate", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations: run holdfast migrate")
 }
 
 // locked runs fn in a transaction in which no other step touches the account.

@@ -16,7 +16,6 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
 	"holdfast/internal/tokenserver"
 )
 
@@ -43,18 +42,7 @@ func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Mi
 // Ping implements tokenserver.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
-	set, err := s.set()
-	if err != nil {
-		return err
-	}
-	pending, err := s.db.Pending(ctx, set)
-	if err != nil {
-		return err
-	}
-	if len(pending) > 0 {
-		return fault.Newf(fault.Unavailable, "the token database needs %d migrations", len(pending))
-	}
-	return nil
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
 }
 
 // exec runs a statement whose rows, if any, do not matter.
