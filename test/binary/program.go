@@ -17,9 +17,16 @@ func Program(t *testing.T, name string) string {
 			return path
 		}
 	}
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("%s is required by TEST_REQUIRE and is not installed", name)
-	}
-	t.Skipf("%s is not installed", name)
+	Absentf(t, name, "%s is not installed", name)
 	return ""
+}
+
+// Absentf skips a test for which something is missing and says what, or fails it
+// where TEST_REQUIRE names that.
+func Absentf(t *testing.T, name, format string, args ...any) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Fatalf("TEST_REQUIRE has "+name+": "+format, args...)
+	}
+	t.Skipf(format, args...)
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,10 +65,7 @@ func need(t *testing.T, pkg string, programs ...string) {
 		if _, err := exec.LookPath(program); err == nil {
 			continue
 		}
-		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), pkg) {
-			t.Fatalf("%s is required by TEST_REQUIRE, and there is no %s", pkg, program)
-		}
-		t.Skipf("no %s: install %s", program, pkg)
+		binary.Absentf(t, pkg, "no %s: install %s", program, pkg)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -64,11 +62,7 @@ func program(t *testing.T) string {
 	if err == nil {
 		return path
 	}
-	complain := t.Skipf
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "firefox") {
-		complain = t.Fatalf
-	}
-	complain("no real Firefox is tested: %v. Set FIREFOX_BIN, or install firefox-esr", err)
+	binary.Absentf(t, "firefox", "no real Firefox is tested: %v. Set FIREFOX_BIN, or install firefox-esr", err)
 	return ""
 }
 
