@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/spanner"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/spannerdb"
@@ -415,6 +417,40 @@ func TestMigrate(t *testing.T) {
 	}
 	if _, err := db.Migrate(t.Context(), set(t, accounts+"-- edited\n")); err == nil || !strings.Contains(err.Error(), "another text") {
 		t.Errorf("an edited change: %v", err)
+	}
+}
+
+// TestMigrateMeetsAnEarlierAnswer: the driver asks for its session when the
+// client is made, and on an emulator there may be no database yet. That answer
+// may come when there is one.
+func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
+	t.Parallel()
+	emulator, database := spannertest.Name(t)
+	asked, altered := make(chan struct{}), make(chan struct{})
+	var ask, alter sync.Once
+	wire := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if strings.HasSuffix(method, "/CreateInstance") {
+			<-asked
+		}
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if strings.HasSuffix(method, "/UpdateDatabaseDdl") {
+			alter.Do(func() { close(altered) })
+		}
+		if strings.HasSuffix(method, "/CreateSession") {
+			ask.Do(func() {
+				close(asked)
+				<-altered
+				time.Sleep(100 * time.Millisecond) // until Migrate waits for it, which nobody tells
+			})
+		}
+		return err
+	}
+	db := open(t, spannerdb.Options{
+		EmulatorHost: emulator, Database: database,
+		Client: []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(wire))},
+	})
+	if applied, err := db.Migrate(t.Context(), set(t, accounts)); err != nil || len(applied) != 1 {
+		t.Errorf("%v, %v", applied, err)
 	}
 }
 

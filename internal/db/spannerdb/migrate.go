@@ -88,6 +88,11 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 		return nil, err
 	}
 	pending, err := db.Pending(ctx, set)
+	if spanner.ErrCode(err) == codes.NotFound {
+		// The driver asked for its session before there was a database, and was
+		// answered now. It forgets such an answer, and asks again.
+		pending, err = db.Pending(ctx, set)
+	}
 	if err != nil {
 		return nil, err
 	}
