@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/tokenlib"
+	ext "holdfast/internal/extstorage"
 )
 
 // server is `holdfast serve` with a folder of its own and settings as shipped,
@@ -65,7 +66,7 @@ func (s *server) configure(settings []string) (err error) {
 		return err
 	}
 	tokens := rand.Text() + rand.Text()
-	if s.bearers, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: "own", Alg: bearer.HS256, Text: tokens}}}); err != nil {
+	if s.bearers, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: ext.OwnTokenKey(tokens), Alg: bearer.HS256, Text: tokens}}}); err != nil {
 		return err
 	}
 	for _, kv := range os.Environ() {

@@ -76,7 +76,7 @@ func TestTokenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := a.tokens.Verify(own.Token, a.Now())
-	if err != nil || c.KeyID != ext.OwnTokenKey || !c.Expires.Equal(own.Expires) || c.ID == "" || c.ID != own.ID {
+	if err != nil || c.KeyID != ext.OwnTokenKey(a.cfg.Extstorage.TokenSecret) || !c.Expires.Equal(own.Expires) || c.ID == "" || c.ID != own.ID {
 		t.Fatalf("our token: %+v, %v", c, err)
 	}
 	if g, err := ext.ParseGrant(c.Raw); err != nil || g.Owner != someInstall || g.In("a") != ext.Read || g.In("b") != 0 {
@@ -84,6 +84,35 @@ func TestTokenKeys(t *testing.T) {
 	}
 	if _, err := a.ExtToken(ExtTokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "Run ner", TTL: time.Minute}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a service of a bad name: %v", err)
+	}
+}
+
+// TestOldTokenSecrets: while the server's own key is changed, tokens by either
+// are good on all processes; what signs is the new one.
+func TestOldTokenSecrets(t *testing.T) {
+	t.Parallel()
+	const secret, old = "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=", "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS="
+	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	before := openApp(t, secret+first, old+second)
+	after := openApp(t, secret+second, old+first)
+	dropped := openApp(t, secret+second)
+	for _, signer := range []struct {
+		a     *App
+		by    string
+		still error // what it is after the old one was dropped
+	}{{before, first, bearer.ErrSignature}, {after, second, nil}} {
+		made, err := signer.a.ExtToken(ExtTokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []*App{before, after} {
+			if c, err := a.tokens.Verify(made.Token, a.Now()); err != nil || c.KeyID != ext.OwnTokenKey(signer.by) {
+				t.Errorf("signed by %s: %+v, %v", signer.by, c, err)
+			}
+		}
+		if _, err := dropped.tokens.Verify(made.Token, dropped.Now()); !errors.Is(err, signer.still) {
+			t.Errorf("signed by %s, after the change: %v", signer.by, err)
+		}
 	}
 }
 
@@ -97,8 +126,11 @@ func TestExtProblems(t *testing.T) {
 	}{
 		{[]string{key + "ALG=HS256", key + "KEY=hunter2"}, "token_keys.k"},
 		{[]string{key + "ALG=none", key + "KEY=" + secret}, "algorithm must be"},
-		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own"}, "the id of another key"},
+		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own-2"}, "begins with own-"},
 		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "token_secret must have at least 32 bytes"},
+		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=hunter2"}, "old_token_secrets must have at least 32 bytes"},
+		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=" + secret + "," + secret}, "must not name a secret twice"},
+		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + secret, "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=" + secret}, "must not name a secret twice"},
 		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=somewhere"}, "audit must be empty, log or file:PATH"},
 		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__LEVEL=warn"}, "audit is log, which needs log.level info"},
 		{[]string{"HOLDFAST_EXTSTORAGE__RATES__READ_BURST=0"}, "rates.read_burst must be more than 0"},

@@ -51,14 +51,17 @@ func (a *App) openExt(ctx context.Context, create bool) error {
 	if a.tokens, err = extKeyring(cfg); err != nil {
 		return err
 	}
-	cursorKey, err := hkdf.Key(sha256.New, []byte(cfg.TokenSecret), nil, "extstorage cursors", sha256.Size)
-	if err != nil {
-		return err
+	secrets := append([]string{cfg.TokenSecret}, cfg.OldTokenSecrets...)
+	cursorKeys := make([][]byte, len(secrets))
+	for i, secret := range secrets {
+		if cursorKeys[i], err = hkdf.Key(sha256.New, []byte(secret), nil, "extstorage cursors", sha256.Size); err != nil {
+			return err
+		}
 	}
 	judges := newJudges()
 	a.records, err = ext.NewService(ext.Options{
 		Store: store, Registry: store, Installs: store, Validators: judges, Documents: judges,
-		Config: cfg, CursorKey: cursorKey, Clock: a.now,
+		Config: cfg, CursorKeys: cursorKeys, Clock: a.now,
 	})
 	if err != nil {
 		return err
@@ -116,10 +119,13 @@ func (a *App) extStore(ctx context.Context, cfg ext.Config, t target, create boo
 	return extpostgres.New(db), nil
 }
 
-// extKeyring verifies tokens by the server's own key, which also signs, and by
-// those of the configuration.
+// extKeyring verifies tokens by the server's own keys, the first of which also
+// signs, and by those of the configuration.
 func extKeyring(cfg ext.Config) (*bearer.Keyring, error) {
-	keys := []bearer.Key{{ID: ext.OwnTokenKey, Alg: bearer.HS256, Text: cfg.TokenSecret}}
+	var keys []bearer.Key
+	for _, secret := range append([]string{cfg.TokenSecret}, cfg.OldTokenSecrets...) {
+		keys = append(keys, bearer.Key{ID: ext.OwnTokenKey(secret), Alg: bearer.HS256, Text: secret})
+	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.TokenKeys)) {
 		k := cfg.TokenKeys[name]
 		keys = append(keys, bearer.Key{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key})

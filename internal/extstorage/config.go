@@ -1,6 +1,9 @@
 package extstorage
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,11 +22,12 @@ type Config struct {
 	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never."`
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
 
-	TokenSecret   string              `toml:"token_secret" secret:"true" doc:"Signs the tokens that the command ext token makes, and cursors; at least 32 bytes, the same on all processes that share a database. Unset: generated into the secrets file."`
-	TokenKeys     map[string]TokenKey `toml:"token_keys" doc:"Keys by which others sign tokens, by a name of your own."`
-	TokenIssuer   string              `toml:"token_issuer" doc:"What a token must say in iss. Empty: anything."`
-	TokenAudience string              `toml:"token_audience" doc:"What must be in a token's aud. Empty: anything."`
-	TokenLeeway   time.Duration       `toml:"token_leeway" doc:"How far the clock of who signs tokens may be off."`
+	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs the tokens that the command ext token makes, and cursors; at least 32 bytes, the same on all processes that share a database. Unset: generated into the secrets file."`
+	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Also accepted in tokens and cursors, while a new token secret is brought in."`
+	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Keys by which others sign tokens, by a name of your own."`
+	TokenIssuer     string              `toml:"token_issuer" doc:"What a token must say in iss. Empty: anything."`
+	TokenAudience   string              `toml:"token_audience" doc:"What must be in a token's aud. Empty: anything."`
+	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"How far the clock of who signs tokens may be off."`
 
 	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take; a step of an export or import as long, a wait for changes longer by what was asked for."`
 
@@ -58,8 +62,19 @@ type TokenKey struct {
 	Key string `toml:"key" secret:"true" doc:"The public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }
 
-// OwnTokenKey is the id of the server's own key.
-const OwnTokenKey = "own"
+// ownTokenKey begins the ids of the server's own keys.
+const ownTokenKey = "own-"
+
+// minSecret is the least length of a secret that signs, in bytes.
+const minSecret = 32
+
+// OwnTokenKey is the id of the server's own key: tokens name the secret that has
+// signed them, and do not tell it.
+func OwnTokenKey(secret string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte("extstorage token key"))
+	return ownTokenKey + hex.EncodeToString(mac.Sum(nil)[:8])
+}
 
 // KeyID is what tokens call the key of a section's name.
 func (k *TokenKey) KeyID(name string) string {
@@ -125,17 +140,28 @@ func (c *Config) Check() (errs []error) {
 	if path, ok := strings.CutPrefix(c.Audit, "file:"); c.Audit != "" && c.Audit != "log" && (!ok || path == "") {
 		wrong("audit", "must be empty, log or file:PATH")
 	}
-	if n := len(c.TokenSecret); n > 0 && n < 32 {
+	if n := len(c.TokenSecret); n > 0 && n < minSecret {
 		wrong("token_secret", "must have at least 32 bytes")
 	}
-	ids := map[string]bool{OwnTokenKey: true}
+	for i, old := range c.OldTokenSecrets {
+		switch {
+		case len(old) < minSecret:
+			wrong("old_token_secrets", "must have at least 32 bytes each")
+		case old == c.TokenSecret || slices.Contains(c.OldTokenSecrets[:i], old):
+			wrong("old_token_secrets", "must not name a secret twice, or the one that is not old")
+		}
+	}
+	ids := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.TokenKeys)) {
 		k := c.TokenKeys[name]
-		if id := k.KeyID(name); ids[id] {
-			wrong("token_keys."+name, "has the id of another key, or of the server's own")
-		} else {
-			ids[id] = true
+		id := k.KeyID(name)
+		switch {
+		case ids[id]:
+			wrong("token_keys."+name, "has the id of another key")
+		case strings.HasPrefix(id, ownTokenKey):
+			wrong("token_keys."+name, "has an id that begins with "+ownTokenKey+", as those of the server's own keys do")
 		}
+		ids[id] = true
 	}
 	for name, q := range c.Tiers {
 		if name == "" || q.Bytes < 0 || q.Namespaces < 0 || q.Keys < 0 {

@@ -14,12 +14,12 @@ var errCursor = refuse("must be a cursor that was given for the same question")
 var encoding = base64.RawURLEncoding.Strict()
 
 // sealer makes cursors: a place in an answer, opaque and signed, and bound to
-// the question that it is the answer to.
-type sealer struct{ key []byte }
+// the question that it is the answer to. The first key signs, all are accepted.
+type sealer struct{ keys [][]byte }
 
 // seal is the cursor of a place.
 func (s sealer) seal(place string, question ...string) string {
-	return encoding.EncodeToString(append(s.sign(place, question), place...))
+	return encoding.EncodeToString(append(sign(s.keys[0], place, question), place...))
 }
 
 // open is the place of a cursor; errCursor when it was edited or is of another
@@ -33,15 +33,17 @@ func (s sealer) open(cursor string, question ...string) (string, error) {
 		return "", errCursor
 	}
 	place := string(raw[sha256.Size:])
-	if !hmac.Equal(raw[:sha256.Size], s.sign(place, question)) {
-		return "", errCursor
+	for _, key := range s.keys {
+		if hmac.Equal(raw[:sha256.Size], sign(key, place, question)) {
+			return place, nil
+		}
 	}
-	return place, nil
+	return "", errCursor
 }
 
 // sign signs texts, each with its length, so that none can run into the next.
-func (s sealer) sign(place string, question []string) []byte {
-	mac := hmac.New(sha256.New, s.key)
+func sign(key []byte, place string, question []string) []byte {
+	mac := hmac.New(sha256.New, key)
 	for _, text := range append([]string{place}, question...) {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(text)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -41,7 +42,7 @@ type Options struct {
 	Validators Validators
 	Documents  Documents
 	Config     Config
-	CursorKey  []byte // signs cursors; the same on all processes, 32 bytes at least
+	CursorKeys [][]byte // the first signs cursors; the same on all processes, 32 bytes each at least
 	Clock      clock.Clock
 
 	// After is how time passes while a request waits; nil: time.After.
@@ -64,16 +65,16 @@ type Service struct {
 	dryRuns     chan struct{} // a place for each
 }
 
-// NewService returns the service; fault.Invalid without a key for cursors.
+// NewService returns the service; fault.Invalid without a good key for cursors.
 func NewService(o Options) (*Service, error) {
-	if len(o.CursorKey) < 32 {
-		return nil, fault.New(fault.Invalid, "the key for cursors has less than 32 bytes")
+	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
+		return nil, fault.New(fault.Invalid, "a key for cursors is missing or has less than 32 bytes")
 	}
 	if o.After == nil {
 		o.After = time.After
 	}
 	return &Service{
-		Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKey},
+		Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKeys},
 		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
 		waits: NewShares(maxWaits, waitsOfOne), schemaTries: NewShares(schemaTries, triesOfOne), dryRuns: make(chan struct{}, dryRuns),
 	}, nil

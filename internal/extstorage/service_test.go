@@ -63,7 +63,7 @@ func newRoom(t testing.TB, change ...func(*ext.Options)) *room {
 	store, hands, j := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123)), newJudges()
 	o := ext.Options{
 		Store: store, Registry: store, Installs: store, Config: ext.DefaultConfig(), Clock: hands.Now,
-		Validators: j, Documents: j, CursorKey: []byte(strings.Repeat("k", 32)),
+		Validators: j, Documents: j, CursorKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
 	}
 	for _, fn := range change {
 		fn(&o)
@@ -386,6 +386,46 @@ func TestCursors(t *testing.T) {
 		l.Cursor = cursor[:i] + string(cursor[i]^1) + cursor[i+1:]
 		_, _, err := list(m.r, l)
 		wantPlace(t, "an edited cursor", err, "/cursor")
+	}
+}
+
+// TestCursorsOutliveTheirKey: a list that has begun goes on while the key is
+// changed, and ends when the old one is dropped.
+func TestCursorsOutliveTheirKey(t *testing.T) {
+	t.Parallel()
+	m := newRoom(t)
+	for i := range 2 {
+		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
+	}
+	asked := ext.Listing{Namespace: "a", Limit: 1}
+	_, cursor, err := m.ListRecords(t.Context(), m.r, asked)
+	if err != nil || cursor == "" {
+		t.Fatal(cursor, err)
+	}
+	asked.Cursor = cursor
+	old, fresh := m.CursorKeys[0], []byte(strings.Repeat("n", 32))
+	for _, tc := range []struct {
+		keys [][]byte
+		good bool
+	}{{[][]byte{old, fresh}, true}, {[][]byte{fresh, old}, true}, {[][]byte{fresh}, false}} {
+		o := m.Options
+		o.CursorKeys = tc.keys
+		s, err := ext.NewService(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records, _, err := s.ListRecords(t.Context(), m.r, asked); !tc.good {
+			wantPlace(t, "a cursor of a dropped key", err, "/cursor")
+		} else if err != nil || len(records) != 1 || records[0].Key != "k1" {
+			t.Errorf("with %d keys: %v, %v", len(tc.keys), records, err)
+		}
+	}
+	for _, keys := range [][][]byte{nil, {old, fresh[:31]}} {
+		o := m.Options
+		o.CursorKeys = keys
+		if _, err := ext.NewService(o); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%d keys: %v", len(keys), err)
+		}
 	}
 }
 

@@ -68,7 +68,7 @@ func newInstall(t *testing.T, n int) *install {
 // extToken is a token of an install.
 func extToken(t *testing.T, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
-	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: "own", Alg: bearer.HS256, Text: extSecret}}})
+	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{Alg: bearer.HS256, Text: extSecret}}})
 	must(t, err)
 	token, err := keys.Sign(map[string]any{"tenant_id": extTenant, "install_id": install, "ns": access}, now, life)
 	must(t, err)

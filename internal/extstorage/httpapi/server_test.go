@@ -119,7 +119,7 @@ func start(t testing.TB, with setup) *server {
 	judge := newJudges()
 	s.service, err = ext.NewService(ext.Options{
 		Store: s.store, Registry: s.store, Installs: s.store, Validators: judge, Documents: judge,
-		Config: config, CursorKey: []byte(strings.Repeat("c", 32)), Clock: s.clock.Now, After: with.after,
+		Config: config, CursorKeys: [][]byte{[]byte(strings.Repeat("c", 32))}, Clock: s.clock.Now, After: with.after,
 	})
 	if err != nil {
 		t.Fatal(err)
