@@ -1,42 +1,97 @@
 package sqlitedb
 
-import "zombiezen.com/go/sqlite"
+import (
+	"fmt"
+	"reflect"
 
-// What runs a statement that the connection keeps, its arguments bound, and
-// leaves it ready for the next time.
+	"zombiezen.com/go/sqlite"
+)
+
+// What runs a statement that the connection keeps, and leaves it ready for the
+// next time. An argument is a whole number, a bool, text or bytes, of a room's
+// own type or not. nil is NULL; empty text and bytes are not.
 
 // One runs a statement that returns one row at most.
-func One[T any](stmt *sqlite.Stmt, scan func(*sqlite.Stmt) T) (v T, found bool, err error) {
+func One[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
+	stmt, err := bind(c, sql, args)
+	if err != nil {
+		return v, false, err
+	}
 	if found, err = stmt.Step(); found {
 		v = scan(stmt)
 	}
-	if reset := stmt.Reset(); err == nil {
-		err = reset
-	}
-	return v, found, err
+	return v, found, reset(stmt, err)
 }
 
 // Exec runs a statement that returns no rows.
-func Exec(stmt *sqlite.Stmt) error {
-	_, err := stmt.Step()
-	if reset := stmt.Reset(); err == nil {
-		err = reset
+func Exec(c *sqlite.Conn, sql string, args ...any) error {
+	stmt, err := bind(c, sql, args)
+	if err != nil {
+		return err
 	}
-	return err
+	_, err = stmt.Step()
+	return reset(stmt, err)
 }
 
 // Each runs a statement and hands every row to fn; an error of fn ends it.
-func Each(stmt *sqlite.Stmt, fn func(*sqlite.Stmt) error) error {
+func Each(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
+	stmt, err := bind(c, sql, args)
+	if err != nil {
+		return err
+	}
 	for {
 		row, err := stmt.Step()
-		if err == nil && row {
+		if row {
 			err = fn(stmt)
 		}
 		if err != nil || !row {
-			if reset := stmt.Reset(); err == nil {
-				err = reset
-			}
-			return err
+			return reset(stmt, err)
 		}
 	}
+}
+
+// All runs a statement and returns its rows.
+func All[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
+	err = Each(c, sql, func(stmt *sqlite.Stmt) error {
+		rows = append(rows, scan(stmt))
+		return nil
+	}, args...)
+	return rows, err
+}
+
+// bind prepares a statement with its arguments.
+func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
+	stmt, err := c.Prepare(sql)
+	if err != nil {
+		return nil, err
+	}
+	if n := stmt.BindParamCount(); n != len(args) {
+		return nil, fmt.Errorf("%d arguments for %d parameters", len(args), n)
+	}
+	for i, arg := range args {
+		i++
+		switch v := reflect.ValueOf(arg); v.Kind() {
+		case reflect.Invalid:
+			stmt.BindNull(i)
+		case reflect.Int, reflect.Int32, reflect.Int64:
+			stmt.BindInt64(i, v.Int())
+		case reflect.Bool:
+			stmt.BindBool(i, v.Bool())
+		case reflect.String:
+			stmt.BindText(i, v.String())
+		case reflect.Slice:
+			stmt.BindBytes(i, v.Bytes())
+		default:
+			panic("sqlitedb: no binding for the argument's type")
+		}
+	}
+	return stmt, nil
+}
+
+// reset leaves a statement that ended with err ready for the next time.
+func reset(stmt *sqlite.Stmt, err error) error {
+	if again := stmt.Reset(); err == nil {
+		err = again
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
@@ -32,7 +33,7 @@ type space struct{ found, keys int64 }
 
 func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	st := &step{c: c, o: o, now: now}
-	seq, known, err := one(c, sqlInstallUsage, func(r *sqlite.Stmt) ext.Seq {
+	seq, known, err := sqlitedb.One(c, sqlInstallUsage, func(r *sqlite.Stmt) ext.Seq {
 		st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
 		return ext.Seq(r.ColumnInt64(3))
 	}, o.Tenant, o.Install)
@@ -50,9 +51,9 @@ func (st *step) finish() error {
 		switch {
 		case sp.keys == sp.found:
 		case sp.keys == 0:
-			err = exec(st.c, sqlDeleteNamespace, st.o.Tenant, st.o.Install, ns)
+			err = sqlitedb.Exec(st.c, sqlDeleteNamespace, st.o.Tenant, st.o.Install, ns)
 		default:
-			err = exec(st.c, sqlSetNamespace, st.o.Tenant, st.o.Install, ns, sp.keys)
+			err = sqlitedb.Exec(st.c, sqlSetNamespace, st.o.Tenant, st.o.Install, ns, sp.keys)
 		}
 		if err != nil {
 			return err
@@ -62,7 +63,7 @@ func (st *step) finish() error {
 	if !st.known {
 		sql = sqlAddUsage
 	}
-	return exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.now)
+	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.now)
 }
 
 // count moves the counters. What a namespace has is asked for only when that
@@ -75,7 +76,7 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	}
 	sp := st.keys[ns]
 	if sp == nil {
-		n, _, err := one(st.c, sqlNamespaceKeys, scanInt64, st.o.Tenant, st.o.Install, ns)
+		n, _, err := sqlitedb.One(st.c, sqlNamespaceKeys, scanInt64, st.o.Tenant, st.o.Install, ns)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -98,7 +99,7 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 
 // change notes a change in the install's feed.
 func (st *step) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
-	return exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, int64(st.now))
+	return sqlitedb.Exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, st.now)
 }
 
 func scanInt64(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }
@@ -132,7 +133,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		}
 		st, effects, err = judge(c, o, &w)
 		if fault.Is(err, fault.Quota) {
-			if _, due, failed := one(c, sqlExpiredOne, scanInt64, o.Tenant, o.Install, int64(w.Now)); failed != nil || due {
+			if _, due, failed := sqlitedb.One(c, sqlExpiredOne, scanInt64, o.Tenant, o.Install, w.Now); failed != nil || due {
 				return errors.Join(failed, errNoRoom)
 			}
 		}
@@ -223,7 +224,7 @@ func judge(c *sqlite.Conn, o ext.Owner, w *ext.Write) (st *step, effects []effec
 		}
 		var active int64
 		if op.Kind == ext.Put {
-			if active, _, err = one(c, sqlActiveVersion, scanInt64, o.Tenant, o.Install, op.Namespace); err != nil {
+			if active, _, err = sqlitedb.One(c, sqlActiveVersion, scanInt64, o.Tenant, o.Install, op.Namespace); err != nil {
 				return st, nil, err
 			}
 		}
@@ -250,7 +251,7 @@ func (st *step) record(w *ext.Write, before []effect, op *ext.Op) (*ext.Header, 
 			return e.Next, nil
 		}
 	}
-	row, found, err := one(st.c, sqlHeader, func(r *sqlite.Stmt) ext.Header { return scanHeader(r, 0) },
+	row, found, err := sqlitedb.One(st.c, sqlHeader, func(r *sqlite.Stmt) ext.Header { return scanHeader(r, 0) },
 		st.o.Tenant, st.o.Install, op.Namespace, op.Key)
 	if err != nil || !found {
 		return nil, err
@@ -271,7 +272,7 @@ func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 		return err
 	}
 	if e.Next == nil {
-		return exec(st.c, sqlDeleteRecord, st.o.Tenant, st.o.Install, op.Namespace, op.Key)
+		return sqlitedb.Exec(st.c, sqlDeleteRecord, st.o.Tenant, st.o.Install, op.Namespace, op.Key)
 	}
 	return st.put(op, e.Next, e.old)
 }
@@ -280,15 +281,15 @@ func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 func (st *step) put(op *ext.Op, h, old *ext.Header) error {
 	args := []any{
 		st.o.Tenant, st.o.Install, op.Namespace, op.Key,
-		h.Revision, h.Seq, int64(h.CreatedAt), int64(h.UpdatedAt), h.ExpiresAt, h.ValueBytes, h.MetadataBytes, op.Value,
+		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value,
 	}
 	switch {
 	case old == nil:
-		return exec(st.c, sqlInsertRecord, append(args, op.Metadata)...)
+		return sqlitedb.Exec(st.c, sqlInsertRecord, append(args, op.Metadata)...)
 	case op.Keep && h.Revision > 1: // a new life has nothing to keep
-		return exec(st.c, sqlUpdateValue, args...)
+		return sqlitedb.Exec(st.c, sqlUpdateValue, args...)
 	}
-	return exec(st.c, sqlUpdateRecord, append(args, op.Metadata)...)
+	return sqlitedb.Exec(st.c, sqlUpdateRecord, append(args, op.Metadata)...)
 }
 
 // tell tells the audit what an operation has done.
@@ -315,7 +316,7 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 		return applied, nil
 	}
 	var request [32]byte
-	answer, found, err := one(c, sqlAnswer, func(r *sqlite.Stmt) string {
+	answer, found, err := sqlitedb.One(c, sqlAnswer, func(r *sqlite.Stmt) string {
 		r.ColumnBytes(0, request[:])
 		return r.ColumnText(1)
 	}, o.Tenant, o.Install, w.Once.Key, int64(w.Now)-ext.AnswersKept.Milliseconds())
@@ -343,5 +344,5 @@ func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error
 	if err != nil {
 		return fault.Wrap(fault.Internal, "internal error", err)
 	}
-	return exec(c, sqlAddAnswer, o.Tenant, o.Install, w.Once.Key, w.Once.Request[:], string(answer), int64(w.Now))
+	return sqlitedb.Exec(c, sqlAddAnswer, o.Tenant, o.Install, w.Once.Key, w.Once.Request[:], string(answer), w.Now)
 }

@@ -13,5 +13,5 @@ import (
 // made, as ETags and to those who follow the changes. When the copy takes its
 // place, what they hold must match nothing, and they must be told to begin anew.
 func Leap(ctx context.Context, db *sqlitedb.DB) error {
-	return db.Write(ctx, "ext.leap", func(c *sqlite.Conn) error { return exec(c, sqlLeap) })
+	return db.Write(ctx, "ext.leap", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlLeap) })
 }

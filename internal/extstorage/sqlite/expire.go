@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -16,10 +17,10 @@ func reclaim(c *sqlite.Conn, o ext.Owner, now ext.Moment, limit int) (n int, mor
 		h   ext.Header
 	}
 	var due []expired
-	err = each(c, sqlExpired, func(r *sqlite.Stmt) error {
+	err = sqlitedb.Each(c, sqlExpired, func(r *sqlite.Stmt) error {
 		due = append(due, expired{ext.Namespace(r.ColumnText(0)), ext.Key(r.ColumnText(1)), scanHeader(r, 2)})
 		return nil
-	}, o.Tenant, o.Install, int64(now), limit+1)
+	}, o.Tenant, o.Install, now, limit+1)
 	if err != nil || len(due) == 0 {
 		return 0, false, err
 	}
@@ -35,7 +36,7 @@ func reclaim(c *sqlite.Conn, o ext.Owner, now ext.Moment, limit int) (n int, mor
 		if err := st.change(st.last, ext.ChangeExpire, d.ns, d.key, d.h.Revision); err != nil {
 			return 0, false, err
 		}
-		if err := exec(c, sqlDeleteRecord, o.Tenant, o.Install, d.ns, d.key); err != nil {
+		if err := sqlitedb.Exec(c, sqlDeleteRecord, o.Tenant, o.Install, d.ns, d.key); err != nil {
 			return 0, false, err
 		}
 		if _, _, err := st.count(d.ns, ext.Delta{Keys: -1, Bytes: -d.h.Bytes()}); err != nil {
@@ -86,7 +87,7 @@ func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) 
 	if limit <= 0 {
 		return 0, nil
 	}
-	if err := exec(c, sql, before, limit); err != nil {
+	if err := sqlitedb.Exec(c, sql, before, limit); err != nil {
 		return 0, err
 	}
 	return c.Changes(), nil
@@ -100,10 +101,10 @@ func sweepRecords(c *sqlite.Conn, now ext.Moment, limit int) (total int, err err
 		n int
 	}
 	var all []due
-	err = each(c, sqlExpiredOwners, func(r *sqlite.Stmt) error {
+	err = sqlitedb.Each(c, sqlExpiredOwners, func(r *sqlite.Stmt) error {
 		all = append(all, due{ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}, r.ColumnInt(2)})
 		return nil
-	}, int64(now), limit)
+	}, now, limit)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -18,7 +19,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	var namespaces string
 	err = s.db.Read(ctx, "ext.install", func(c *sqlite.Conn) error {
 		var found bool
-		in, found, err = one(c, sqlInstall, func(r *sqlite.Stmt) ext.Install {
+		in, found, err = sqlitedb.One(c, sqlInstall, func(r *sqlite.Stmt) ext.Install {
 			namespaces = r.ColumnText(5)
 			return ext.Install{
 				Registration: ext.Registration{
@@ -49,24 +50,24 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	if err := o.Check(); err != nil {
 		return ext.Install{}, false, err
 	}
-	var namespaces optional
+	var namespaces string
 	if r.Namespaces != nil {
 		text, err := json.Marshal(r.Namespaces)
 		if err != nil {
 			return ext.Install{}, false, fault.Wrap(fault.Internal, "internal error", err)
 		}
-		namespaces = optional(text)
+		namespaces = string(text)
 	}
 	q := r.Overrides.Quota
 	err = s.db.Write(ctx, "ext.set_install", func(c *sqlite.Conn) error {
-		_, known, err := one(c, sqlInstall, scanInt64, o.Tenant, o.Install)
+		_, known, err := sqlitedb.One(c, sqlInstall, scanInt64, o.Tenant, o.Install)
 		if err != nil {
 			return err
 		}
 		created = !known
-		in, _, err = one(c, sqlSetInstall, func(row *sqlite.Stmt) ext.Install {
+		in, _, err = sqlitedb.One(c, sqlSetInstall, func(row *sqlite.Stmt) ext.Install {
 			return ext.Install{Registration: r, RevokedAt: ext.Moment(row.ColumnInt64(0)), CreatedAt: ext.Moment(row.ColumnInt64(1)), UpdatedAt: now}
-		}, o.Tenant, o.Install, r.Tier, q.Bytes, q.Namespaces, q.Keys, r.Overrides.Until, namespaces, int64(now), restore)
+		}, o.Tenant, o.Install, r.Tier, q.Bytes, q.Namespaces, q.Keys, orNull(r.Overrides.Until), orNull(namespaces), now, restore)
 		return err
 	})
 	if err != nil {
@@ -81,6 +82,6 @@ func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) 
 		return err
 	}
 	return s.db.Write(ctx, "ext.revoke_install", func(c *sqlite.Conn) error {
-		return exec(c, sqlRevokeInstall, o.Tenant, o.Install, int64(now))
+		return sqlitedb.Exec(c, sqlRevokeInstall, o.Tenant, o.Install, now)
 	})
 }

@@ -65,11 +65,11 @@ func TestPlans(t *testing.T) {
 		sqlInstall:         "USING PRIMARY KEY " + mine + ")",
 	} {
 		var plan []string
-		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) error {
-			return each(c, `EXPLAIN QUERY PLAN `+sql, func(r *sqlite.Stmt) error {
-				plan = append(plan, r.ColumnText(3))
-				return nil
-			})
+		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) (err error) {
+			explain := `EXPLAIN QUERY PLAN ` + sql
+			plan, err = sqlitedb.All(c, explain, func(r *sqlite.Stmt) string { return r.ColumnText(3) },
+				make([]any, c.Prep(explain).BindParamCount())...)
+			return err
 		})
 		if err != nil {
 			t.Errorf("%s: %v", sql, err)

@@ -8,6 +8,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	}
 	err = s.db.Read(ctx, "ext.get", func(c *sqlite.Conn) error {
 		var found bool
-		rec, found, err = one(c, sqlGet, scanRecord, o.Tenant, o.Install, int64(now), ns, key)
+		rec, found, err = sqlitedb.One(c, sqlGet, scanRecord, o.Tenant, o.Install, now, ns, key)
 		if err == nil && !found {
 			err = ext.ErrNoRecord
 		}
@@ -40,7 +41,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	if err := o.Check(); err != nil {
 		return p, err
 	}
-	sql, from, to := sqlList, q.Prefix, any(greatest{})
+	sql, from, to := sqlList, q.Prefix, any([]byte{}) // a blob is greater than any text
 	if end, ok := ext.Successor(q.Prefix); ok {
 		to = end
 	}
@@ -56,14 +57,14 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
 		p = ext.Page{Records: make([]ext.Record, 0, q.Limit)}
-		err := each(c, sql, func(r *sqlite.Stmt) error {
+		err := sqlitedb.Each(c, sql, func(r *sqlite.Stmt) error {
 			if len(p.Records) == q.Limit {
 				p.More = true
 				return errStopped
 			}
 			p.Records = append(p.Records, scanRecord(r))
 			return nil
-		}, o.Tenant, o.Install, int64(q.Now), q.Namespace, from, to, q.Limit+1, q.Metadata, q.Values)
+		}, o.Tenant, o.Install, q.Now, q.Namespace, from, to, q.Limit+1, q.Metadata, q.Values)
 		if errors.Is(err, errStopped) {
 			return nil
 		}
@@ -78,10 +79,10 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, lim
 		return nil, err
 	}
 	err = s.db.Read(ctx, "ext.export", func(c *sqlite.Conn) error {
-		return each(c, sqlExport, func(r *sqlite.Stmt) error {
+		return sqlitedb.Each(c, sqlExport, func(r *sqlite.Stmt) error {
 			all = append(all, scanRecord(r))
 			return nil
-		}, o.Tenant, o.Install, int64(now), after.Namespace, after.Key, limit)
+		}, o.Tenant, o.Install, now, after.Namespace, after.Key, limit)
 	})
 	return all, err
 }
@@ -98,7 +99,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 		}
 		f.Last = st.last
 		next := since
-		err = each(c, sqlChanges, func(r *sqlite.Stmt) error {
+		err = sqlitedb.Each(c, sqlChanges, func(r *sqlite.Stmt) error {
 			if next++; ext.Seq(r.ColumnInt64(0)) != next {
 				return errStopped // a clock that was turned has made a gap
 			}
@@ -133,10 +134,10 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.U
 			return err
 		}
 		u.Counters = st.has
-		return each(c, sqlUsage, func(r *sqlite.Stmt) error {
+		return sqlitedb.Each(c, sqlUsage, func(r *sqlite.Stmt) error {
 			u.Namespaces = append(u.Namespaces, ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)})
 			return nil
-		}, o.Tenant, o.Install, int64(now))
+		}, o.Tenant, o.Install, now)
 	})
 	return u, err
 }
@@ -144,12 +145,12 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.U
 // Totals implements extstorage.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
 	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {
-		t, _, err = one(c, sqlTotals, func(r *sqlite.Stmt) ext.Totals {
+		t, _, err = sqlitedb.One(c, sqlTotals, func(r *sqlite.Stmt) ext.Totals {
 			return ext.Totals{
 				Installs: r.ColumnInt64(0), Bytes: r.ColumnInt64(1), Keys: r.ColumnInt64(2), Namespaces: r.ColumnInt64(3),
 				TenantsOverSoft: r.ColumnInt64(4), ExpiredPending: r.ColumnInt64(5),
 			}
-		}, soft, int64(now), ext.ExpiredCounted)
+		}, soft, now, ext.ExpiredCounted)
 		return err
 	})
 	return t, err
@@ -167,7 +168,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error)
 		}
 		a.Counters = st.has
 		counters, counted := map[ext.Namespace]int64{}, map[ext.Namespace]int64{}
-		err = each(c, sqlCount, func(r *sqlite.Stmt) error {
+		err = sqlitedb.Each(c, sqlCount, func(r *sqlite.Stmt) error {
 			n := r.ColumnInt64(1)
 			counted[ext.Namespace(r.ColumnText(0))] = n
 			a.Counted.Namespaces++
@@ -178,7 +179,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error)
 		if err != nil {
 			return err
 		}
-		err = each(c, sqlCounters, func(r *sqlite.Stmt) error {
+		err = sqlitedb.Each(c, sqlCounters, func(r *sqlite.Stmt) error {
 			counters[ext.Namespace(r.ColumnText(0))] = r.ColumnInt64(1)
 			return nil
 		}, o.Tenant, o.Install)

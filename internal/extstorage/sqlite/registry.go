@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -27,15 +28,15 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 		return ext.Schema{}, err
 	}
 	err := s.db.Write(ctx, "ext.register", func(c *sqlite.Conn) error {
-		last, _, err := one(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
+		last, _, err := sqlitedb.One(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
 		if err != nil {
 			return err
 		}
 		sc.Version = ext.SchemaVersion(last + 1)
-		if err := exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, int64(now), int64(now), optional(by), string(document)); err != nil {
+		if err := sqlitedb.Exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, now, now, orNull(by), string(document)); err != nil {
 			return err
 		}
-		return exec(c, sqlDropSchemas, o.Tenant, o.Install, ns, sc.Version-ext.SchemasKept)
+		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, ns, sc.Version-ext.SchemasKept)
 	})
 	if err != nil {
 		return ext.Schema{}, err
@@ -53,7 +54,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
 		var found bool
-		sc, found, err = one(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
+		sc, found, err = sqlitedb.One(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
 		switch {
 		case err != nil:
 			return err
@@ -63,12 +64,12 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 			return nil
 		}
 		if status == ext.Active {
-			if err := exec(c, sqlDeprecateActive, o.Tenant, o.Install, ns, int64(now)); err != nil {
+			if err := sqlitedb.Exec(c, sqlDeprecateActive, o.Tenant, o.Install, ns, now); err != nil {
 				return err
 			}
 		}
 		sc.Status, sc.UpdatedAt = status, now
-		return exec(c, sqlSetStatus, o.Tenant, o.Install, ns, v, status, int64(now))
+		return sqlitedb.Exec(c, sqlSetStatus, o.Tenant, o.Install, ns, v, status, now)
 	})
 	if err != nil {
 		return ext.Schema{}, err
@@ -82,7 +83,7 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) (all
 		return nil, err
 	}
 	err = s.db.Read(ctx, "ext.schemas", func(c *sqlite.Conn) error {
-		return each(c, sqlSchemas, func(r *sqlite.Stmt) error {
+		return sqlitedb.Each(c, sqlSchemas, func(r *sqlite.Stmt) error {
 			all = append(all, scanSchema(ns)(r))
 			return nil
 		}, o.Tenant, o.Install, ns)
@@ -96,7 +97,7 @@ func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (sc e
 		return sc, err
 	}
 	err = s.db.Read(ctx, "ext.active", func(c *sqlite.Conn) error {
-		sc, _, err = one(c, sqlActive, scanSchema(ns), o.Tenant, o.Install, ns)
+		sc, _, err = sqlitedb.One(c, sqlActive, scanSchema(ns), o.Tenant, o.Install, ns)
 		return err
 	})
 	return sc, err

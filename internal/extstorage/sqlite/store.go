@@ -10,8 +10,6 @@ import (
 	"embed"
 	"sync"
 
-	"zombiezen.com/go/sqlite"
-
 	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
@@ -65,95 +63,11 @@ func (s *Store) Ping(ctx context.Context) error {
 // errStopped ends a statement whose reader wants no more rows.
 var errStopped = fault.New(fault.Internal, "the reader stopped")
 
-func one[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
-	stmt, err := bind(c, sql, args...)
-	if err != nil {
-		return v, false, err
+// orNull is an argument that is NULL when it is 0 or empty.
+func orNull[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
 	}
-	return sqlitedb.One(stmt, scan)
+	return v
 }
-
-// exec runs a statement that returns no rows.
-func exec(c *sqlite.Conn, sql string, args ...any) error {
-	stmt, err := bind(c, sql, args...)
-	if err != nil {
-		return err
-	}
-	return sqlitedb.Exec(stmt)
-}
-
-// each runs a statement and hands every row to fn; an error of fn ends it.
-func each(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
-	stmt, err := bind(c, sql, args...)
-	if err != nil {
-		return err
-	}
-	return sqlitedb.Each(stmt, fn)
-}
-
-// bind prepares a statement, which the connection keeps, with its arguments. A
-// moment that is 0, and an empty optional text, are NULL.
-func bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) {
-	stmt, err := c.Prepare(sql)
-	if err != nil {
-		return nil, err
-	}
-	for i, arg := range args {
-		i++
-		switch v := arg.(type) {
-		case int:
-			stmt.BindInt64(i, int64(v))
-		case int64:
-			stmt.BindInt64(i, v)
-		case bool:
-			stmt.BindBool(i, v)
-		case ext.Revision:
-			stmt.BindInt64(i, int64(v))
-		case ext.Seq:
-			stmt.BindInt64(i, int64(v))
-		case ext.SchemaVersion:
-			stmt.BindInt64(i, int64(v))
-		case ext.Moment:
-			if v == 0 {
-				stmt.BindNull(i)
-			} else {
-				stmt.BindInt64(i, int64(v))
-			}
-		case string:
-			stmt.BindText(i, v)
-		case optional:
-			if v == "" {
-				stmt.BindNull(i)
-			} else {
-				stmt.BindText(i, string(v))
-			}
-		case ext.TenantID:
-			stmt.BindText(i, string(v))
-		case ext.InstallID:
-			stmt.BindText(i, string(v))
-		case ext.Namespace:
-			stmt.BindText(i, string(v))
-		case ext.Key:
-			stmt.BindText(i, string(v))
-		case ext.Value:
-			stmt.BindText(i, string(v))
-		case ext.ChangeOp:
-			stmt.BindText(i, string(v))
-		case ext.SchemaStatus:
-			stmt.BindText(i, string(v))
-		case []byte:
-			stmt.BindBytes(i, v)
-		case greatest:
-			stmt.BindZeroBlob(i, 0)
-		default:
-			panic("sqlite: no binding for the argument's type")
-		}
-	}
-	return stmt, nil
-}
-
-// optional is text that is stored as NULL when it is empty.
-type optional string
-
-// greatest is greater than any text: a blob is.
-type greatest struct{}

@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 				return err
 			}
 			expires := w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())
-			if err := exec(st.c, sqlAddBatch, st.user, st.coll, b, expires); err != nil {
+			if err := sqlitedb.Exec(st.c, sqlAddBatch, st.user, st.coll, b, expires); err != nil {
 				return err
 			}
 		}
@@ -43,7 +44,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err := limits.Check(after); err != nil {
 			return err
 		}
-		if err := exec(st.c, sqlCountBatch, after.Records, after.Bytes, st.user, st.coll, b); err != nil {
+		if err := sqlitedb.Exec(st.c, sqlCountBatch, after.Records, after.Bytes, st.user, st.coll, b); err != nil {
 			return err
 		}
 		grown, err := st.stagedBytes(b, after)
@@ -58,7 +59,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 
 // batch reads the totals of an open batch.
 func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
-	totals, found, err := one(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
+	totals, found, err := sqlitedb.One(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
 		return ss.Delta{Records: s.ColumnInt64(0), Bytes: s.ColumnInt64(1)}
 	}, st.user, st.coll, b, st.w.Now)
 	if err == nil && !found {
@@ -69,7 +70,7 @@ func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
 
 // stage adds one record to the batch, over what an earlier append staged.
 func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
-	size, found, err := one(st.c, sqlStagedSize, scanInt64, st.user, st.coll, b, u.ID)
+	size, found, err := sqlitedb.One(st.c, sqlStagedSize, scanInt64, st.user, st.coll, b, u.ID)
 	if err != nil {
 		return ss.Delta{}, err
 	}
@@ -81,7 +82,7 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
 	if u.Payload.Set {
 		d.Bytes = int64(len(u.Payload.Value)) - size
 	}
-	return d, exec(st.c, sql, u.SortIndex, u.TTL, u.Payload, st.user, st.coll, b, u.ID)
+	return d, sqlitedb.Exec(st.c, sql, orNull(u.SortIndex), orNull(u.TTL), orNull(u.Payload), st.user, st.coll, b, u.ID)
 }
 
 // stagedBytes is what the user would have if the batch were committed now. What
@@ -92,16 +93,16 @@ func (st *step) stagedBytes(b ss.BatchID, staged ss.Delta) (int64, error) {
 	if q.Limit <= 0 {
 		return 0, nil
 	}
-	used, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
+	used, _, err := sqlitedb.One(st.c, sqlUsedBytes, scanInt64, st.user)
 	used += staged.Bytes
 	if err != nil || used <= q.Limit {
 		return used, err
 	}
-	expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+	expired, _, err := sqlitedb.One(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
 	if err != nil {
 		return 0, err
 	}
-	replaced, _, err := one(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
+	replaced, _, err := sqlitedb.One(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
 	return used - expired - replaced, err
 }
 
@@ -129,7 +130,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 			return err
 		}
 		for _, sql := range []string{sqlDeleteStaged, sqlDeleteBatch} {
-			if err := exec(st.c, sql, st.user, st.coll, b); err != nil {
+			if err := sqlitedb.Exec(st.c, sql, st.user, st.coll, b); err != nil {
 				return err
 			}
 		}
@@ -143,7 +144,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 // than what should be in memory.
 func (st *step) drain(b ss.BatchID) error {
 	var payload []byte
-	return each(st.c, sqlStaged, func(s *sqlite.Stmt) error {
+	return sqlitedb.Each(st.c, sqlStaged, func(s *sqlite.Stmt) error {
 		u := ss.Update{ID: s.ColumnText(0), SortIndex: optional(s, 1), TTL: optional(s, 2)}
 		if !s.ColumnIsNull(3) {
 			n := s.ColumnLen(3)

@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
@@ -36,7 +37,7 @@ func (st *step) remove(b *ss.BSO, bytes int64) error {
 	if !b.Live(st.stamp) {
 		st.expired += bytes
 	}
-	return exec(st.c, sqlDeleteBSO, st.user, st.coll, b.ID)
+	return sqlitedb.Exec(st.c, sqlDeleteBSO, st.user, st.coll, b.ID)
 }
 
 // DeleteBSOs implements syncstorage.Store.
@@ -77,7 +78,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		if !st.found.Row {
 			return nil
 		}
-		if err := exec(st.c, sqlDeleteCollection, st.user, st.coll); err != nil {
+		if err := sqlitedb.Exec(st.c, sqlDeleteCollection, st.user, st.coll); err != nil {
 			return err
 		}
 		if st.found.Modified == 0 {
@@ -100,7 +101,7 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 		return err
 	}
 	return s.db.WriteAlone(ctx, "sync.delete_all", func(c *sqlite.Conn) error {
-		user, _, err := one(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
+		user, _, err := sqlitedb.One(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
 		if err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 			return err
 		}
 		for _, sql := range []string{sqlDeleteUserData, sqlDeleteUser, sqlForgetStamp} {
-			if err := exec(c, sql, o.UID); err != nil {
+			if err := sqlitedb.Exec(c, sql, o.UID); err != nil {
 				return err
 			}
 		}

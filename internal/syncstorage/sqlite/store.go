@@ -10,8 +10,6 @@ import (
 	"embed"
 	"sync"
 
-	"zombiezen.com/go/sqlite"
-
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/syncstorage"
@@ -45,86 +43,18 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations")
 }
 
-// one runs a statement that returns one row at most.
-func one[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
-	stmt, err := bind(c, sql, args...)
-	if err != nil {
-		return v, false, err
+// orNull is an optional value as an argument.
+func orNull[T any](o syncstorage.Optional[T]) any {
+	if !o.Set {
+		return nil
 	}
-	return sqlitedb.One(stmt, scan)
+	return o.Value
 }
 
-// exec runs a statement that returns no rows.
-func exec(c *sqlite.Conn, sql string, args ...any) error {
-	stmt, err := bind(c, sql, args...)
-	if err != nil {
-		return err
+// expiry is a moment as an argument that is NULL when it never comes.
+func expiry(t syncstorage.Timestamp) any {
+	if t == 0 {
+		return nil
 	}
-	return sqlitedb.Exec(stmt)
+	return t
 }
-
-// each runs a statement and hands every row to fn; an error of fn ends it.
-func each(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
-	stmt, err := bind(c, sql, args...)
-	if err != nil {
-		return err
-	}
-	return sqlitedb.Each(stmt, fn)
-}
-
-// bind prepares a statement, which the connection keeps, with its arguments.
-func bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) {
-	stmt, err := c.Prepare(sql)
-	if err != nil {
-		return nil, err
-	}
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case int:
-			stmt.BindInt64(i+1, int64(v))
-		case int64:
-			stmt.BindInt64(i+1, v)
-		case syncstorage.Timestamp:
-			stmt.BindInt64(i+1, int64(v))
-		case string:
-			stmt.BindText(i+1, v)
-		case syncstorage.BatchID:
-			stmt.BindText(i+1, string(v))
-		case []byte:
-			bindBlob(stmt, i+1, v)
-		case syncstorage.Optional[int64]:
-			if v.Set {
-				stmt.BindInt64(i+1, v.Value)
-			} else {
-				stmt.BindNull(i + 1)
-			}
-		case syncstorage.Optional[[]byte]:
-			if v.Set {
-				bindBlob(stmt, i+1, v.Value)
-			} else {
-				stmt.BindNull(i + 1)
-			}
-		case expiry:
-			if v == 0 {
-				stmt.BindNull(i + 1)
-			} else {
-				stmt.BindInt64(i+1, int64(v))
-			}
-		default:
-			panic("sqlite: no binding for the argument's type")
-		}
-	}
-	return stmt, nil
-}
-
-// bindBlob binds an empty payload as an empty blob: a nil slice would be NULL.
-func bindBlob(stmt *sqlite.Stmt, i int, b []byte) {
-	if len(b) == 0 {
-		stmt.BindZeroBlob(i, 0)
-		return
-	}
-	stmt.BindBytes(i, b)
-}
-
-// expiry is a moment that is stored as NULL when it never comes.
-type expiry syncstorage.Timestamp

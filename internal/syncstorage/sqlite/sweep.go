@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
@@ -43,7 +44,7 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 		bytes      int64
 	}
 	var due []record
-	err := each(c, sqlExpiredBSOs, func(r *sqlite.Stmt) error {
+	err := sqlitedb.Each(c, sqlExpiredBSOs, func(r *sqlite.Stmt) error {
 		due = append(due, record{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnText(2), r.ColumnInt64(3)})
 		return nil
 	}, now, limit)
@@ -51,10 +52,10 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 		return 0, err
 	}
 	for _, r := range due {
-		if err := exec(c, sqlDeleteBSO, r.user, r.coll, r.id); err != nil {
+		if err := sqlitedb.Exec(c, sqlDeleteBSO, r.user, r.coll, r.id); err != nil {
 			return 0, err
 		}
-		if err := exec(c, sqlUncount, 1, r.bytes, r.user, r.coll); err != nil {
+		if err := sqlitedb.Exec(c, sqlUncount, 1, r.bytes, r.user, r.coll); err != nil {
 			return 0, err
 		}
 	}
@@ -71,21 +72,21 @@ func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 		user, coll int64
 		id         string
 	}
-	b, found, err := one(c, sqlExpiredBatch, func(r *sqlite.Stmt) batch {
+	b, found, err := sqlitedb.One(c, sqlExpiredBatch, func(r *sqlite.Stmt) batch {
 		return batch{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnText(2)}
 	}, now)
 	if err != nil || !found {
 		return 0, err
 	}
-	if err := exec(c, sqlUnstage, b.user, b.coll, b.id, limit); err != nil {
+	if err := sqlitedb.Exec(c, sqlUnstage, b.user, b.coll, b.id, limit); err != nil {
 		return 0, err
 	}
 	n := c.Changes()
 	if n == limit {
-		return n, exec(c, sqlEndBatch, b.user, b.coll, b.id)
+		return n, sqlitedb.Exec(c, sqlEndBatch, b.user, b.coll, b.id)
 	}
-	if err := exec(c, sqlDeleteBatch, b.user, b.coll, b.id); err != nil {
+	if err := sqlitedb.Exec(c, sqlDeleteBatch, b.user, b.coll, b.id); err != nil {
 		return 0, err
 	}
-	return n + 1, exec(c, sqlDeleteHidden, b.user, b.coll)
+	return n + 1, sqlitedb.Exec(c, sqlDeleteHidden, b.user, b.coll)
 }

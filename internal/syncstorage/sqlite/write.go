@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -63,11 +64,11 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 			}
 			coll = st.coll
 		}
-		user, _, err := one(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
+		user, _, err := sqlitedb.One(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
 		if err != nil {
 			return err
 		}
-		if st.found, _, err = one(c, sqlUserCollection, scanCollection, o.UID, st.coll); err != nil {
+		if st.found, _, err = sqlitedb.One(c, sqlUserCollection, scanCollection, o.UID, st.coll); err != nil {
 			return err
 		}
 		if st.coll == ss.TombstoneID {
@@ -94,21 +95,21 @@ func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
 // resolve finds the id of a name, or gives it one.
 func resolve(c *sqlite.Conn, user int64, w ss.Write, create bool) (int64, error) {
-	id, found, err := one(c, sqlCollectionID, scanInt64, w.Collection)
+	id, found, err := sqlitedb.One(c, sqlCollectionID, scanInt64, w.Collection)
 	if err != nil || found || !create {
 		return id, err
 	}
-	mine, _, err := one(c, sqlUserCollection, scanCollection, user, ss.TombstoneID)
+	mine, _, err := sqlitedb.One(c, sqlUserCollection, scanCollection, user, ss.TombstoneID)
 	if err != nil {
 		return 0, err
 	}
 	if mine.Count >= int64(w.MaxNames) {
 		return 0, ss.ErrTooManyNames
 	}
-	if err := exec(c, sqlInsertName, w.Collection); err != nil {
+	if err := sqlitedb.Exec(c, sqlInsertName, w.Collection); err != nil {
 		return 0, err
 	}
-	return c.LastInsertRowID(), exec(c, sqlCountName, user)
+	return c.LastInsertRowID(), sqlitedb.Exec(c, sqlCountName, user)
 }
 
 // open makes sure that the collection has a row, which its records need as
@@ -117,13 +118,13 @@ func (st *step) open(modified ss.Timestamp) error {
 	if st.found.Row {
 		return nil
 	}
-	return exec(st.c, sqlAddCollection, st.user, st.coll, modified)
+	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
 // finish moves the stamps, counts what the step changed, and holds it against
 // the quota; its error undoes the step.
 func (st *step) finish() (ss.Written, error) {
-	err := exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
+	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
 	if err != nil {
 		return ss.Written{}, err
 	}
@@ -140,7 +141,7 @@ func (st *step) setUser() error {
 	if !st.known {
 		sql = sqlAddUser
 	}
-	return exec(st.c, sql, st.stamp, st.user)
+	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
 // quota returns the user's bytes after the step. What has expired and is not
@@ -150,7 +151,7 @@ func (st *step) quota() (int64, error) {
 	if q.Limit <= 0 {
 		return 0, nil
 	}
-	after, _, err := one(st.c, sqlUsedBytes, scanInt64, st.user)
+	after, _, err := sqlitedb.One(st.c, sqlUsedBytes, scanInt64, st.user)
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +159,7 @@ func (st *step) quota() (int64, error) {
 	// though the counters may not grow.
 	before := after - st.delta.Bytes - st.expired
 	if q.Exceeded(before, after) {
-		expired, _, err := one(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+		expired, _, err := sqlitedb.One(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
 		if err != nil {
 			return 0, err
 		}
@@ -171,7 +172,7 @@ func (st *step) quota() (int64, error) {
 // header reads a record without its payload, and the payload's length.
 func (st *step) header(id string) (b *ss.BSO, bytes int64, err error) {
 	var found ss.BSO
-	bytes, ok, err := one(st.c, sqlHeader, func(s *sqlite.Stmt) int64 {
+	bytes, ok, err := sqlitedb.One(st.c, sqlHeader, func(s *sqlite.Stmt) int64 {
 		found = ss.BSO{ID: id, SortIndex: optional(s, 0), Modified: ss.Timestamp(s.ColumnInt64(1)), Expiry: ss.Timestamp(s.ColumnInt64(2))}
 		return s.ColumnInt64(3)
 	}, st.user, st.coll, id)
@@ -195,7 +196,7 @@ func (st *step) put(old *ss.BSO, oldBytes int64, u *ss.Update, mode ss.MergeMode
 	if live && !u.Payload.Set {
 		// The payload stays where it is; old was read without it.
 		st.delta = st.delta.Add(delta)
-		return exec(st.c, sqlUpdateHeader, b.SortIndex, b.Modified, expiry(b.Expiry), st.user, st.coll, b.ID)
+		return sqlitedb.Exec(st.c, sqlUpdateHeader, orNull(b.SortIndex), b.Modified, expiry(b.Expiry), st.user, st.coll, b.ID)
 	}
 	delta.Bytes -= oldBytes
 	if old != nil && !live {
@@ -206,7 +207,7 @@ func (st *step) put(old *ss.BSO, oldBytes int64, u *ss.Update, mode ss.MergeMode
 	if old == nil {
 		sql = sqlInsertBSO
 	}
-	return exec(st.c, sql, b.SortIndex, b.Modified, expiry(b.Expiry), b.Payload, st.user, st.coll, b.ID)
+	return sqlitedb.Exec(st.c, sql, orNull(b.SortIndex), b.Modified, expiry(b.Expiry), b.Payload, st.user, st.coll, b.ID)
 }
 
 // putAll merges records in their order.

@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/tokenserver"
 )
 
@@ -18,20 +19,20 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 		return err
 	}
 	return s.db.Write(ctx, "token.set_access", func(c *sqlite.Conn) error {
-		if err := exec(c, sqlClearRefused, a.FxAUID); err != nil {
+		if err := sqlitedb.Exec(c, sqlClearRefused, a.FxAUID); err != nil {
 			return err
 		}
 		if r.Access == tokenserver.Unlisted {
-			return exec(c, sqlClearAccess, a.FxAUID)
+			return sqlitedb.Exec(c, sqlClearAccess, a.FxAUID)
 		}
-		return exec(c, sqlSetAccess, a.FxAUID, r.Access.String(), r.Note, now.UnixMilli())
+		return sqlitedb.Exec(c, sqlSetAccess, a.FxAUID, r.Access.String(), r.Note, now.UnixMilli())
 	})
 }
 
 // ListAccess implements tokenserver.Store.
 func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules []tokenserver.Rule, err error) {
 	err = s.db.Read(ctx, "token.list_access", func(c *sqlite.Conn) error {
-		rules, err = collect(c, sqlListAccess, func(stmt *sqlite.Stmt) tokenserver.Rule {
+		rules, err = sqlitedb.All(c, sqlListAccess, func(stmt *sqlite.Stmt) tokenserver.Rule {
 			return tokenserver.Rule{
 				FxAUID:    stmt.ColumnText(0),
 				Access:    tokenserver.ParseAccess(stmt.ColumnText(1)),
@@ -47,7 +48,7 @@ func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules 
 // Refused implements tokenserver.Store.
 func (s *Store) Refused(ctx context.Context, limit int) (refused []tokenserver.Refused, err error) {
 	err = s.db.Read(ctx, "token.refused", func(c *sqlite.Conn) error {
-		refused, err = collect(c, sqlRefused, func(stmt *sqlite.Stmt) tokenserver.Refused {
+		refused, err = sqlitedb.All(c, sqlRefused, func(stmt *sqlite.Stmt) tokenserver.Refused {
 			return tokenserver.Refused{
 				FxAUID:   stmt.ColumnText(0),
 				FirstAt:  stmt.ColumnInt64(1),

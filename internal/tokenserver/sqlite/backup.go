@@ -14,9 +14,9 @@ import (
 // original's place, and must not make it somebody else's.
 func Leap(ctx context.Context, db *sqlitedb.DB) error {
 	return db.Write(ctx, "token.leap", func(c *sqlite.Conn) error {
-		if err := exec(c, sqlFirstUID); err != nil {
+		if err := sqlitedb.Exec(c, sqlFirstUID); err != nil {
 			return err
 		}
-		return exec(c, sqlLeap)
+		return sqlitedb.Exec(c, sqlLeap)
 	})
 }

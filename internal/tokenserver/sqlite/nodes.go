@@ -5,6 +5,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/tokenserver"
 )
@@ -24,7 +25,7 @@ func scanNode(stmt *sqlite.Stmt) tokenserver.Node {
 // ListNodes implements tokenserver.Store.
 func (s *Store) ListNodes(ctx context.Context) (nodes []tokenserver.Node, err error) {
 	err = s.db.Read(ctx, "token.list_nodes", func(c *sqlite.Conn) error {
-		nodes, err = collect(c, sqlNodes, scanNode)
+		nodes, err = sqlitedb.All(c, sqlNodes, scanNode)
 		return err
 	})
 	return nodes, err
@@ -48,7 +49,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 
 // addNode returns the node, or nothing when its URL is there.
 func addNode(c *sqlite.Conn, n tokenserver.Node) ([]tokenserver.Node, error) {
-	return collect(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
+	return sqlitedb.All(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
 }
 
 // EnsureNode implements tokenserver.Store.
@@ -64,11 +65,11 @@ func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error
 func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added bool, err error) {
 	err = s.db.Write(ctx, "token.ensure_first_node", func(c *sqlite.Conn) error {
 		text := func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }
-		first, err := collect(c, sqlFirstNode, text)
+		first, err := sqlitedb.All(c, sqlFirstNode, text)
 		if err != nil || len(first) > 0 {
 			return err
 		}
-		nodes, err := collect(c, sqlNodes, scanNode)
+		nodes, err := sqlitedb.All(c, sqlNodes, scanNode)
 		if err != nil {
 			return err
 		}
@@ -77,7 +78,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 				return err
 			}
 		}
-		return exec(c, sqlSetFirstNode, nodes[0].URL)
+		return sqlitedb.Exec(c, sqlSetFirstNode, nodes[0].URL)
 	})
 	return added && err == nil, err
 }
@@ -86,7 +87,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChange) (tokenserver.Node, error) {
 	var set []tokenserver.Node
 	err := s.db.Write(ctx, "token.set_node", func(c *sqlite.Conn) (err error) {
-		set, err = collect(c, sqlSetNode, scanNode,
+		set, err = sqlitedb.All(c, sqlSetNode, scanNode,
 			optional(ch.Available), optional(ch.Capacity), optional(ch.Downed), optional(ch.Backoff), url)
 		return err
 	})

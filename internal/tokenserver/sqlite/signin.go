@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/tokenserver"
 )
 
@@ -56,25 +57,25 @@ func carryOut(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p to
 	switch p.Op {
 	case tokenserver.Insert:
 		u.Email = a.Email()
-		err := exec(c, sqlInsertUser, u.Email, u.Generation, u.ClientState, u.CreatedAt, u.NodeID, nullable(u.KeysChangedAt))
+		err := sqlitedb.Exec(c, sqlInsertUser, u.Email, u.Generation, u.ClientState, u.CreatedAt, u.NodeID, nullable(u.KeysChangedAt))
 		if err != nil {
 			return u, err
 		}
 		u.UID = c.LastInsertRowID()
 	case tokenserver.Update:
-		if err := exec(c, sqlUpdateUser, u.Generation, nullable(u.KeysChangedAt), a.Email()); err != nil {
+		if err := sqlitedb.Exec(c, sqlUpdateUser, u.Generation, nullable(u.KeysChangedAt), a.Email()); err != nil {
 			return u, err
 		}
 	}
 	if p.Replace {
-		return u, exec(c, sqlReplaceOthers, u.CreatedAt, a.Email(), u.UID)
+		return u, sqlitedb.Exec(c, sqlReplaceOthers, u.CreatedAt, a.Email(), u.UID)
 	}
 	return u, nil
 }
 
 // allocate takes a place on a node.
 func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
-	nodes, err := collect(c, sqlNodes, scanNode)
+	nodes, err := sqlitedb.All(c, sqlNodes, scanNode)
 	if err != nil {
 		return tokenserver.Node{}, err
 	}
@@ -83,7 +84,7 @@ func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 		return tokenserver.Node{}, err
 	}
 	for _, n := range changed {
-		if err := exec(c, sqlTakeNode, n.Available, n.Load, n.ID); err != nil {
+		if err := sqlitedb.Exec(c, sqlTakeNode, n.Available, n.Load, n.ID); err != nil {
 			return tokenserver.Node{}, err
 		}
 	}
@@ -92,8 +93,8 @@ func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 
 // refuse records that an account was not admitted.
 func refuse(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
-	if err := exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
+	if err := sqlitedb.Exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err
 	}
-	return exec(c, sqlTrimRefused, tokenserver.MaxRefused)
+	return sqlitedb.Exec(c, sqlTrimRefused, tokenserver.MaxRefused)
 }

@@ -11,9 +11,6 @@ import (
 	"embed"
 	"sync"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/tokenserver"
@@ -43,20 +40,6 @@ func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Mi
 // release may change the tables of a server that runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
-}
-
-// exec runs a statement whose rows, if any, do not matter.
-func exec(c *sqlite.Conn, sql string, args ...any) error {
-	return sqlitex.Execute(c, sql, &sqlitex.ExecOptions{Args: args})
-}
-
-// collect runs a statement and returns its rows.
-func collect[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
-	err = sqlitex.Execute(c, sql, &sqlitex.ExecOptions{Args: args, ResultFunc: func(stmt *sqlite.Stmt) error {
-		rows = append(rows, scan(stmt))
-		return nil
-	}})
-	return rows, err
 }
 
 // nullable is a mark as a parameter.

@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/tokenserver"
 )
 
@@ -22,14 +23,14 @@ func (s *Store) Standing(ctx context.Context, a tokenserver.Account) (st tokense
 }
 
 func standing(c *sqlite.Conn, a tokenserver.Account) (st tokenserver.Standing, err error) {
-	listed, err := collect(c, sqlAccess, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, a.FxAUID)
+	listed, err := sqlitedb.All(c, sqlAccess, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, a.FxAUID)
 	if err != nil {
 		return st, err
 	}
 	if len(listed) > 0 {
 		st.Access = tokenserver.ParseAccess(listed[0])
 	}
-	st.Users, err = collect(c, sqlAccount, scanUser, a.Email(), tokenserver.MaxUsers)
+	st.Users, err = sqlitedb.All(c, sqlAccount, scanUser, a.Email(), tokenserver.MaxUsers)
 	return st, err
 }
 
@@ -54,7 +55,7 @@ func scanUser(stmt *sqlite.Stmt) tokenserver.User {
 // ListUsers implements tokenserver.Store.
 func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) (users []tokenserver.User, err error) {
 	err = s.db.Read(ctx, "token.list_users", func(c *sqlite.Conn) error {
-		users, err = collect(c, sqlListUsers, scanUser, after, replaced, limit)
+		users, err = sqlitedb.All(c, sqlListUsers, scanUser, after, replaced, limit)
 		return err
 	})
 	return users, err
@@ -80,7 +81,7 @@ func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, 
 		return 0, err
 	}
 	err = s.db.Write(ctx, name, func(c *sqlite.Conn) error {
-		err := exec(c, sql, args...)
+		err := sqlitedb.Exec(c, sql, args...)
 		changed = c.Changes()
 		return err
 	})
@@ -92,7 +93,7 @@ func (s *Store) Due(
 	ctx context.Context, before time.Time, after tokenserver.DueUser, limit int,
 ) (due []tokenserver.DueUser, err error) {
 	err = s.db.Read(ctx, "token.due", func(c *sqlite.Conn) error {
-		due, err = collect(c, sqlDue, func(stmt *sqlite.Stmt) tokenserver.DueUser {
+		due, err = sqlitedb.All(c, sqlDue, func(stmt *sqlite.Stmt) tokenserver.DueUser {
 			return tokenserver.DueUser{User: scanUser(stmt), KeysLive: stmt.ColumnBool(9)}
 		}, before.UnixMilli(), after.ReplacedAt, after.UID, limit)
 		return err
@@ -102,5 +103,5 @@ func (s *Store) Due(
 
 // Forget implements tokenserver.Store.
 func (s *Store) Forget(ctx context.Context, uid int64) error {
-	return s.db.Write(ctx, "token.forget", func(c *sqlite.Conn) error { return exec(c, sqlForget, uid) })
+	return s.db.Write(ctx, "token.forget", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlForget, uid) })
 }
