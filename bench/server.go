@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/testdb"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -55,10 +55,10 @@ func serve(ctx context.Context, binary string, e *engine, settings ...string) (*
 }
 
 func (s *server) configure(settings []string) (err error) {
-	if s.listen, err = freePort(); err != nil {
+	if s.listen, err = testdb.FreePort(); err != nil {
 		return err
 	}
-	if s.admin, err = freePort(); err != nil {
+	if s.admin, err = testdb.FreePort(); err != nil {
 		return err
 	}
 	secret := rand.Text()
@@ -85,15 +85,6 @@ func (s *server) configure(settings []string) (err error) {
 func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *server) log() string { return filepath.Join(s.dir, "log") }
-
-func freePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
-}
 
 // start runs the server, on what an earlier run has left, and waits until it
 // is ready.

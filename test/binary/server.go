@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // Server is a running `holdfast serve`.
@@ -138,16 +139,14 @@ func (s *Server) AwaitAnswer(path string, done func(status int, body string) boo
 	}
 }
 
-// FreePort is an address that nobody listens on, for who cannot be told to
-// choose one and say which.
+// FreePort is an address that nobody listens on.
 func FreePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testdb.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return address
 }
 
 // Get asks the main listener without credentials.
