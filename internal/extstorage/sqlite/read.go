@@ -79,10 +79,8 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, lim
 		return nil, err
 	}
 	err = s.db.Read(ctx, "ext.export", func(c *sqlite.Conn) error {
-		return sqlitedb.Each(c, sqlExport, func(r *sqlite.Stmt) error {
-			all = append(all, scanRecord(r))
-			return nil
-		}, o.Tenant, o.Install, now, after.Namespace, after.Key, limit)
+		all, err = sqlitedb.All(c, sqlExport, scanRecord, o.Tenant, o.Install, now, after.Namespace, after.Key, limit)
+		return err
 	})
 	return all, err
 }

@@ -83,10 +83,8 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) (all
 		return nil, err
 	}
 	err = s.db.Read(ctx, "ext.schemas", func(c *sqlite.Conn) error {
-		return sqlitedb.Each(c, sqlSchemas, func(r *sqlite.Stmt) error {
-			all = append(all, scanSchema(ns)(r))
-			return nil
-		}, o.Tenant, o.Install, ns)
+		all, err = sqlitedb.All(c, sqlSchemas, scanSchema(ns), o.Tenant, o.Install, ns)
+		return err
 	})
 	return all, err
 }

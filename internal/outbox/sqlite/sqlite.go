@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
@@ -63,9 +62,7 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
 		return fault.New(fault.Internal, "the payload of an event is not JSON")
 	}
-	return sqlitex.Execute(c, o.add, &sqlitex.ExecOptions{
-		Args: []any{e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro()},
-	})
+	return sqlitedb.Exec(c, o.add, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro())
 }
 
 // Open is the table in a file, as a relay needs it.
@@ -81,7 +78,7 @@ type box struct {
 func (b *box) Claim(ctx context.Context, holder string, lease time.Duration) (mine bool, err error) {
 	err = b.db.Write(ctx, "outbox.claim", func(c *sqlite.Conn) error {
 		now := b.now()
-		err := sqlitex.Execute(c, b.sql.claim, &sqlitex.ExecOptions{Args: []any{holder, now.UnixMicro(), now.Add(lease).UnixMicro()}})
+		err := sqlitedb.Exec(c, b.sql.claim, holder, now.UnixMicro(), now.Add(lease).UnixMicro())
 		mine = err == nil && c.Changes() == 1
 		return err
 	})
@@ -90,19 +87,19 @@ func (b *box) Claim(ctx context.Context, holder string, lease time.Duration) (mi
 
 func (b *box) Release(ctx context.Context, holder string) error {
 	return b.db.Write(ctx, "outbox.release", func(c *sqlite.Conn) error {
-		return sqlitex.Execute(c, b.sql.release, &sqlitex.ExecOptions{Args: []any{holder}})
+		return sqlitedb.Exec(c, b.sql.release, holder)
 	})
 }
 
 func (b *box) Next(ctx context.Context, limit int) (events []outbox.Event, err error) {
-	err = b.db.Read(ctx, "outbox.next", func(c *sqlite.Conn) error {
-		return sqlitex.Execute(c, b.sql.next, &sqlitex.ExecOptions{Args: []any{limit}, ResultFunc: func(s *sqlite.Stmt) error {
-			events = append(events, outbox.Event{
+	err = b.db.Read(ctx, "outbox.next", func(c *sqlite.Conn) (err error) {
+		events, err = sqlitedb.All(c, b.sql.next, func(s *sqlite.Stmt) outbox.Event {
+			return outbox.Event{
 				Owner: s.ColumnText(0), Stream: s.ColumnText(1), Seq: s.ColumnInt64(2), Topic: s.ColumnText(3),
 				Key: s.ColumnText(4), Payload: json.RawMessage(s.ColumnText(5)), At: time.UnixMicro(s.ColumnInt64(6)).UTC(),
-			})
-			return nil
-		}})
+			}
+		}, limit)
+		return err
 	})
 	return events, err
 }
@@ -110,7 +107,7 @@ func (b *box) Next(ctx context.Context, limit int) (events []outbox.Event, err e
 func (b *box) Done(ctx context.Context, events []outbox.Event) error {
 	return b.db.Write(ctx, "outbox.done", func(c *sqlite.Conn) error {
 		for _, e := range events {
-			if err := sqlitex.Execute(c, b.sql.done, &sqlitex.ExecOptions{Args: []any{e.Owner, e.Stream, e.Seq}}); err != nil {
+			if err := sqlitedb.Exec(c, b.sql.done, e.Owner, e.Stream, e.Seq); err != nil {
 				return err
 			}
 		}
