@@ -186,18 +186,19 @@ func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task)
 	a := &plan{service: s, owner: p.Owner, now: s.moment(), seen: map[place]Value{}}
 	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, Once: r.Once}
 	failed := a.make(ctx, tasks)
-	if failed != nil && (r.Once == nil || !isClients(failed)) {
+	if failed != nil && (!isClients(failed) || r.Once == nil && len(tasks) == 1) {
 		return a, Applied{}, failed
 	}
 	if w.Ops = a.ops; failed != nil {
-		// The request may fail for the very reason that it has been done before,
-		// which the Store looks for before it looks at the operations: this one
-		// never gets through.
-		t := &tasks[0]
-		w.Ops = []Op{{Kind: Check, Namespace: t.Namespace, Key: t.Key, Guard: Guard{Match: Tags{Set: true}}}}
+		// The Store has the last word on what comes before the task that failed: an
+		// operation that was planned may fail too, or the request may have been
+		// done before, by its Once. It ends with one that never gets through.
+		t := &tasks[len(a.ops)]
+		never := Op{Kind: Check, Namespace: t.Namespace, Key: t.Key, Guard: Guard{Match: Tags{Set: true}}}
+		w.Ops = append(slices.Clip(a.ops), never)
 	}
 	applied, err := s.Store.Apply(ctx, p.Owner, w)
-	if _, mismatch := errors.AsType[*MismatchError](err); failed != nil && mismatch {
+	if item, ok := errors.AsType[*ItemError](err); ok && failed != nil && item.Index == len(a.ops) {
 		err = failed
 	}
 	return a, applied, err

@@ -126,6 +126,38 @@ func TestBatch(t *testing.T) {
 	c.post("/batch", `{"ops":[`+strings.Repeat(`{"op":"delete","namespace":"a","key":"x"},`, 20)+`{"op":"delete","namespace":"a","key":"x"}]}`).fails(413, "LIMIT_EXCEEDED")
 }
 
+// TestFirstFailing: of several operations that fail the first is told of, whether
+// it takes the database or not to find out that it does.
+func TestFirstFailing(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	c.put("k", `{"value":{"n":1}}`).is(http.StatusCreated)
+	c.post("/namespaces/b/schemas", `{"schema":{"type":"object"}}`).is(http.StatusCreated)
+	c.patch("/namespaces/b/schemas/1", `{"status":"active"}`, "Content-Type: application/json").is(http.StatusOK)
+	fails := []struct {
+		op     string
+		status int
+	}{
+		{`{"op":"check","namespace":"a","key":"k","ifRevision":9}`, 409},
+		{`{"op":"put","namespace":"a","key":"k","value":1,"ifMatch":"\"9\""}`, 412},
+		{`{"op":"delete","namespace":"a","key":"x","ifRevision":0}`, 409},
+		{`{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1,"ifMatch":"\"9\""}`, 412},
+		{`{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1,"max":1}`, 400},
+		{`{"op":"increment","namespace":"a","key":"x","pointer":"/n","by":1}`, 404},
+		{`{"op":"put","namespace":"b","key":"k","value":1}`, 400},
+	}
+	const good = `{"op":"increment","namespace":"a","key":"new","pointer":"","by":1,"create":true}`
+	for _, first := range fails {
+		for _, second := range fails {
+			ops := `{"ops":[` + good + `,` + first.op + `,` + second.op + `]}`
+			for _, headers := range [][]string{nil, {"Idempotency-Key: again"}} {
+				c.post("/batch", ops, headers...).fails(first.status, "BULK_PARTIAL_FAILURE", "index 1")
+			}
+		}
+	}
+	c.get(records + "/new").is(http.StatusNotFound)
+}
+
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
