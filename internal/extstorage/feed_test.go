@@ -64,15 +64,30 @@ func TestChangesWait(t *testing.T) {
 		t.Errorf("nothing: %+v", got)
 	}
 
+	revoked := func(by string) {
+		t.Helper()
+		if got := <-waiting; !errors.Is(got.err, ext.ErrRevoked) {
+			t.Errorf("revoked %s while it waits: %+v", by, got)
+		}
+	}
+	o := m.r.Grant.Owner
 	waiting = ask(3)
 	<-asleep
-	if err := m.RevokeInstall(t.Context(), m.r.Grant.Owner); err != nil {
+	if err := m.RevokeInstall(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	tick <- time.Time{}
-	if got := <-waiting; !errors.Is(got.err, ext.ErrRevoked) {
-		t.Errorf("revoked while it waits: %+v", got)
+	revoked("here")
+	if _, _, err := m.RegisterInstall(t.Context(), o, ext.Registration{}, true); err != nil {
+		t.Fatal(err)
 	}
+	waiting = ask(3)
+	<-asleep
+	if err := m.store.RevokeInstall(t.Context(), o, ext.At(m.clock.Now())); err != nil {
+		t.Fatal(err)
+	}
+	m.clock.Advance(time.Second)
+	tick <- time.Time{}
+	revoked("by another process")
 }
 
 func TestChangesBounds(t *testing.T) {

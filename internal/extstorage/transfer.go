@@ -146,6 +146,7 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 // RevokeInstall ends all access of an install, registered or not: here at once,
 // on other processes within a second. What it has stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
+	defer s.signals.notify(o)  // who waits for changes has waited for nothing
 	defer s.installs.Remove(o) // also of an error, which may have come too late
 	return s.Installs.RevokeInstall(ctx, o, s.moment())
 }
