@@ -202,7 +202,7 @@ func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 
 func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
 	for _, percent := range []int64{WarnPercent, NoticePercent} {
-		if used*100 >= limit*percent {
+		if used >= limit/100*percent+(limit%100*percent+99)/100 { // as used*100 >= limit*percent, which may not fit
 			u.Warnings = append(u.Warnings, Warning{What: what, Namespace: ns, Limit: limit, Used: used, Percent: int(percent)})
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -579,5 +580,32 @@ func TestUsageOfExpired(t *testing.T) {
 	u, err := m.Usage(t.Context(), m.r)
 	if want := (ext.Counters{Bytes: 5, Keys: 1, Namespaces: 1}); err != nil || u.Counters != want {
 		t.Errorf("%+v, want %+v (%v)", u.Counters, want, err)
+	}
+}
+
+// TestWarnings: a quota is told of from 80 and from 95 percent on, exactly, also
+// one that is as large as a number can be.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	const bytes = 160 // of two records
+	for limit, percent := range map[int64]int{
+		math.MaxInt64: 0, bytes*100/80 + 1: 0, bytes * 100 / 80: ext.NoticePercent,
+		bytes*100/95 + 1: ext.NoticePercent, bytes * 100 / 95: ext.WarnPercent, bytes: ext.WarnPercent,
+	} {
+		m := newRoom(t, func(o *ext.Options) { o.Config.Quota.Bytes = limit })
+		for _, key := range []string{"k", "l"} {
+			m.do(t, task(ext.PutTask, key, `"`+strings.Repeat("x", bytes/2-4)+`"`))
+		}
+		u, err := m.Usage(t.Context(), m.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, w := range u.Warnings {
+			got = w.Percent
+		}
+		if got != percent || u.Counters.Bytes != bytes {
+			t.Errorf("%d of %d bytes: %+v, want %d percent", u.Counters.Bytes, limit, u.Warnings, percent)
+		}
 	}
 }
