@@ -41,8 +41,17 @@ func (x *exchange) getSchema() error {
 	return ext.ErrNoSchema
 }
 
+// schemaFields takes the body of a write of a schema apart. Schemas have no guards.
+func (x *exchange) schemaFields(known string) *fields {
+	f := parseFields(x.body, "", known)
+	if err := x.unguarded("schemas have none", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
+		f.note(err)
+	}
+	return f
+}
+
 func (x *exchange) registerSchema() error {
-	f := parseFields(x.body, "", "schema")
+	f := x.schemaFields("schema")
 	raw, ok := f.find("schema")
 	if !ok {
 		f.fail("schema", "is missing")
@@ -63,7 +72,7 @@ func (x *exchange) setSchema() error {
 	if err != nil {
 		return err
 	}
-	f := parseFields(x.body, "", "status")
+	f := x.schemaFields("status")
 	status := f.text("status")
 	if f.err != nil {
 		return f.err

@@ -163,6 +163,13 @@ func TestHeaderShapes(t *testing.T) {
 	} {
 		c.post(records+"/k/increment", `{"pointer":"","by":1,"create":true}`, x.header).fails(400, "VALIDATION_FAILED", "pointer "+x.pointer)
 	}
+	for _, header := range []string{`If-Match: "1"`, "If-None-Match: *", "If-Revision-Match: 1"} {
+		name, _, _ := strings.Cut(strings.ToLower(header), ":")
+		for inner, body := range map[string]string{"": `{"schema":true}`, "/1": `{"status":"active"}`} {
+			method := map[string]string{"": "POST", "/1": "PATCH"}[inner]
+			c.do(method, "/namespaces/a/schemas"+inner, body, header, "Content-Type: application/json").fails(400, "VALIDATION_FAILED", "pointer /"+name)
+		}
+	}
 	r := c.request("POST", records+"/k/increment", strings.NewReader(`{"pointer":"","by":1,"create":true}`))
 	r.Header["Idempotency-Key"] = []string{"a", "a"}
 	c.send(r).fails(400, "VALIDATION_FAILED", "pointer /idempotency-key")
