@@ -53,13 +53,14 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 	if err := x.unguarded("guards are members of its items", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
 		return nil, err
 	}
-	list := f.list(name)
+	most := x.service.Limits().Items
+	list := f.list(name, most)
 	switch {
 	case f.err != nil:
 		return nil, f.err
 	case len(list) == 0:
 		return nil, invalid("/"+name, "must not be empty")
-	case len(list) > x.service.Limits().Items:
+	case len(list) > most:
 		return nil, ext.ErrTooMany
 	}
 	tasks := make([]ext.Task, len(list))

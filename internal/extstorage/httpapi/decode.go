@@ -268,8 +268,9 @@ func (f *fields) value(name string, limit int) ext.Value {
 	return v
 }
 
-// list finds the elements of a list that must be there.
-func (f *fields) list(name string) (elements [][]byte) {
+// list finds the elements of a list that must be there. It ends with the one that
+// is more than most: a body could have a million.
+func (f *fields) list(name string, most int) (elements [][]byte) {
 	raw, ok := f.find(name)
 	s := scanner{text: raw}
 	if !ok || !s.skip('[') {
@@ -281,7 +282,9 @@ func (f *fields) list(name string) (elements [][]byte) {
 			f.fail(name, notJSON)
 			return nil
 		}
-		elements = append(elements, s.element())
+		if elements = append(elements, s.element()); len(elements) > most {
+			return elements
+		}
 	}
 	if !s.atEnd() {
 		f.fail(name, notJSON)

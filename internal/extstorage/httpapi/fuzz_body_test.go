@@ -65,7 +65,7 @@ func FuzzList(f *testing.F) {
 			return
 		}
 		fields := &fields{members: []member{{"l", text}}}
-		list := fields.list("l")
+		list := fields.list("l", len(text))
 		for _, raw := range list {
 			if _, err := ext.ParseValue(raw, limit); err != nil {
 				fields.note(err)
@@ -98,4 +98,13 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatalf("%q is written as %s and read as %q, %v", s, b, again, err)
 		}
 	})
+}
+
+// A body of two megabytes must not become lists of fifty.
+func TestListEnds(t *testing.T) {
+	t.Parallel()
+	f := &fields{members: []member{{"l", []byte("[" + strings.Repeat("1,", 1<<20) + "1]")}}}
+	if list := f.list("l", 20); len(list) != 21 || cap(list) > 64 || f.err != nil {
+		t.Errorf("%d elements, room for %d, %v", len(list), cap(list), f.err)
+	}
 }
