@@ -118,7 +118,7 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 	for name, test := range map[string]func(*testing.T, *site){
-		"records": testRecords, "keys": testKeys, "list": testList, "numbers": testNumbers, "several": testSeveral, "batch": testBatch,
+		"records": testRecords, "keys": testKeys, "list": testList, "numbers": testNumbers, "markup": testMarkup, "several": testSeveral, "batch": testBatch,
 		"lost answers": testLostAnswers, "changes": testChanges, "watch": testWatch, "schemas": testSchemas,
 		"transfer": testTransfer, "tokens": testTokens, "usage": testUsage,
 	} {
@@ -204,6 +204,24 @@ func testKeys(t *testing.T, s *site) {
 	refused(t, err, ext.CodeValidationFailed)
 }
 
+// testMarkup: a value of the greatest size may be markup, however it is sent.
+func testMarkup(t *testing.T, s *site) {
+	in, _ := s.install(t)
+	settings, ctx := in.Records("settings"), t.Context()
+	markup := strings.Repeat("<", 65_534)
+	must[ext.RecordMeta](t)(settings.Put(ctx, "page", ext.Put{Value: markup, Metadata: map[string]string{"by": strings.Repeat("&", 4_000)}}))
+	must[ext.RecordMeta](t)(settings.Merge(ctx, "page", markup))
+	must[[]ext.BulkPutItem](t)(settings.BulkPut(ctx, must[ext.PutItem](t)(settings.Item("bulk", ext.Put{Value: markup}))))
+	must[[]ext.OpResult](t)(in.Batch(ctx, settings.PutOp("batch", ext.Put{Value: markup})))
+	to, _ := s.install(t)
+	if done := must[ext.ImportResult](t)(to.Import(ctx, in.Export(ctx))); done.Written != 3 {
+		t.Errorf("imported: %+v", done)
+	}
+	if rec := must[ext.Record](t)(to.Records("settings").Get(ctx, "bulk")); string(rec.Value) != `"`+markup+`"` {
+		t.Errorf("the value is now %.20s", rec.Value)
+	}
+}
+
 func testList(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -262,6 +280,9 @@ func testNumbers(t *testing.T, s *site) {
 	refused(t, err, ext.CodeRevisionMismatch)
 	_, err = settings.Increment(ctx, "nobody", ext.Increment{By: "1"})
 	refused(t, err, ext.CodeNotFound)
+	if done, err := settings.Increment(ctx, "visits", ext.Increment{Pointer: "/n"}); err == nil {
+		t.Errorf("an increment by nothing: %+v", done)
+	}
 }
 
 func testSeveral(t *testing.T, s *site) {

@@ -53,7 +53,7 @@ func (o Op) MarshalJSON() ([]byte, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	return json.Marshal(o.fields)
+	return encode(o.fields)
 }
 
 func (r Records) op(kind, key string, guard []Guard) Op {

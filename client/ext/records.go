@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -97,11 +98,11 @@ type Put struct {
 }
 
 func (p *Put) request() (r PutRequest, err error) {
-	if r.Value, err = json.Marshal(p.Value); err != nil {
+	if r.Value, err = encode(p.Value); err != nil {
 		return r, err
 	}
 	if p.Metadata != nil {
-		if r.Metadata, err = json.Marshal(p.Metadata); err != nil {
+		if r.Metadata, err = encode(p.Metadata); err != nil {
 			return r, err
 		}
 	}
@@ -152,7 +153,7 @@ func (r Records) Delete(ctx context.Context, key string, guard ...Guard) error {
 // replace those of the value, null takes them away. Metadata and time to live
 // stay.
 func (r Records) Merge(ctx context.Context, key string, patch any, guard ...Guard) (meta RecordMeta, err error) {
-	body, err := json.Marshal(patch)
+	body, err := encode(patch)
 	if err != nil {
 		return meta, err
 	}
@@ -188,6 +189,9 @@ func (in *Increment) request() IncrementRequest {
 // Increment adds to a number in a record, once: it is sent under a key by which
 // the server knows it when it is repeated.
 func (r Records) Increment(ctx context.Context, key string, in Increment, guard ...Guard) (result IncrementResult, err error) {
+	if in.By == "" {
+		return result, errors.New("an increment needs a number to add")
+	}
 	g := collect(guard)
 	request := in.request()
 	request.IfRevision = g.revision
@@ -278,9 +282,19 @@ func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 
 const typeJSON = "application/json"
 
+// encode makes JSON in which < is <: as \u003c a value of the greatest size would be
+// longer than the server reads.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
 // sendJSON is send of a body that is made JSON.
 func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
-	body, err := json.Marshal(request)
+	body, err := encode(request)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package ext
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strconv"
 )
@@ -17,7 +16,7 @@ func (r Records) Schemas(ctx context.Context) ([]Schema, error) {
 // RegisterSchema adds a JSON Schema of Draft 2020-12 as a draft: it refuses
 // nothing until it is activated.
 func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, err error) {
-	text, err := json.Marshal(document)
+	text, err := encode(document)
 	if err != nil {
 		return s, err
 	}
@@ -45,7 +44,7 @@ func (r Records) schema(version int32) string {
 // CheckSchema compares a document with the active schema, and holds the stored
 // records against it. Nothing is changed.
 func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
-	text, err := json.Marshal(document)
+	text, err := encode(document)
 	if err != nil {
 		return report, err
 	}

@@ -141,6 +141,7 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 
 func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false) // as in encode
 	for rec, err := range records {
 		if err != nil {
 			return err
