@@ -98,7 +98,7 @@ func take(t *testing.T, root, part string) {
 // token is good for the namespaces of the tests.
 func token(s *binary.Server) string {
 	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
-	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "again", "once"} {
+	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once"} {
 		args = append(args, "--namespace", ns+"=rw")
 	}
 	return strings.TrimSpace(s.Verb(args...))

@@ -120,15 +120,17 @@ export class Client {
     if (limit === 0) {
       throw new RangeError("a page of no changes has no end: use lastChange");
     }
+    since = Number(since); // which parse may have made something else of
     for (let idle = 0; ; ) {
       const query = { since, wait, ...defined({ limit }) };
       const began = Date.now();
       const page = await this.call<ChangeList>(true, signal, (headers) =>
         this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query }, ...text(headers, signal) }),
       );
-      if (page.nextSince !== since) {
+      const next = Number(page.nextSince);
+      if (next !== since) {
         idle = 0;
-        since = page.nextSince;
+        since = next;
         yield page;
       } else if (wait === 0) {
         return;
@@ -146,7 +148,7 @@ export class Client {
     const { nextSince } = await this.call<ChangeList>(true, signal, (headers) =>
       this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query: { limit: 0 } }, ...text(headers, signal) }),
     );
-    return nextSince;
+    return Number(nextSince);
   }
 
   usage({ signal }: CallOptions = {}): Promise<Usage> {
@@ -299,7 +301,7 @@ export class NamespaceSchemas {
   }
 
   async get(version: number, { signal }: CallOptions = {}): Promise<Schema> {
-    const path = { ...this.path, version };
+    const path = { ...this.path, version: Number(version) };
     return this.client.call(true, signal, (headers) =>
       this.client.raw.GET(`${schemas}/{version}`, { params: { path }, ...text(headers, signal) }),
     );
@@ -313,7 +315,7 @@ export class NamespaceSchemas {
   }
 
   async setStatus(version: number, status: "active" | "deprecated", { signal }: CallOptions = {}): Promise<Schema> {
-    const path = { ...this.path, version };
+    const path = { ...this.path, version: Number(version) };
     return this.client.call(true, signal, (headers) =>
       this.client.raw.PATCH(`${schemas}/{version}`, { params: { path }, ...text(headers, signal), body: { status } }),
     );
@@ -341,7 +343,7 @@ function match({ ifMatch }: Guard): { "If-Match"?: string } {
 }
 
 function revision({ ifRevision }: Guard): { ifRevision?: number } {
-  return defined({ ifRevision });
+  return ifRevision === undefined ? {} : { ifRevision: Number(ifRevision) };
 }
 
 type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };

@@ -233,6 +233,49 @@ test("large numbers", async () => {
   assert.deepEqual((await client().namespace("numbers").get("k"))?.value, { big: 2 ** 63 }); // the 1 is lost
 });
 
+/** A number with its digits, as those of lossless-json are. */
+class Digits {
+  /** @param {string} text */
+  constructor(text) {
+    this.text = text;
+  }
+  valueOf() {
+    return Number(this.text);
+  }
+  toJSON() {
+    return "#" + this.text;
+  }
+}
+
+test("numbers that parse makes objects of are good for the next request", async () => {
+  const c = client({
+    parse: (text) =>
+      JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (token.startsWith('"') ? token : `"#${token}"`)), (_, v) =>
+        typeof v === "string" && v.startsWith("#") ? new Digits(v.slice(1)) : v,
+      ),
+    stringify: (value) => JSON.stringify(value).replace(/"#([^"]*)"/g, "$1"),
+  });
+  const ns = c.namespace("digits");
+  const since = await c.lastChange();
+  const made = await ns.put("k", { n: 1 });
+  const patched = await ns.patch("k", { n: 2 }, { ifRevision: made.revision });
+  const again = await ns.put("k", { n: 3 }, { ifRevision: patched.revision });
+  await ns.delete("k", { ifRevision: again.revision });
+  const draft = await ns.schemas.register({ type: "object" });
+  assert.equal((await ns.schemas.setStatus(draft.version, "active")).status, "active");
+  assert.equal((await ns.schemas.get(draft.version)).status, "active");
+
+  const ops = [];
+  for await (const page of c.changes({ since, wait: 0, limit: 2 })) {
+    ops.push(...page.changes.filter((change) => change.namespace === "digits").map((change) => change.op));
+    assert.ok(ops.length <= 4, "it does not end");
+    for await (const last of c.changes({ since: page.nextSince, wait: 0 })) {
+      assert.ok(Number(last.nextSince) > Number(page.nextSince));
+    }
+  }
+  assert.deepEqual(ops, ["put", "put", "put", "delete"]);
+});
+
 test("what may be sent twice is", async () => {
   for (const answer of [gone, unavailable]) {
     const f = losing(answer);
