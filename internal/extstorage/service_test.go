@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +17,7 @@ import (
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/fault"
-	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // judges are those of the room, but that a trial is not a process here.
@@ -38,23 +37,7 @@ type room struct {
 
 func openStore(t testing.TB) *sqlite.Store {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return sqlite.New(db)
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
 }
 
 const tenant, install = "0f8b2c1e-7d3a-4f7e-9a51-3c1d2e4f5a6b", "7d3a2c1e-0f8b-4f7e-9a51-3c1d2e4f5a6b"

@@ -3,7 +3,6 @@ package tokenserver_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
-	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/sqlite"
 )
@@ -46,13 +45,7 @@ type room struct {
 
 func newRoom(t *testing.T, change func(*tokenserver.Options)) *room {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
-	must(t, err)
-	t.Cleanup(func() { must(t, db.Close()) })
-	set, err := sqlite.Migrations()
-	must(t, err)
-	_, err = db.Migrate(t.Context(), set)
-	must(t, err)
+	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
 	r := &room{hands: clock.NewManual(noon), away: map[string]bool{}}
 	o := tokenserver.Options{
 		Config: tokenserver.Defaults(), Store: sqlite.New(db), Clock: r.hands.Now, PublicURL: "https://here.example",
@@ -62,6 +55,7 @@ func newRoom(t *testing.T, change func(*tokenserver.Options)) *room {
 	if change != nil {
 		change(&o)
 	}
+	var err error
 	r.Service, err = tokenserver.NewService(o)
 	must(t, err)
 	return r

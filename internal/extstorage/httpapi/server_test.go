@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +23,7 @@ import (
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/openapitest"
-	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 )
 
@@ -191,23 +190,7 @@ func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(st
 
 func openStore(t testing.TB) *sqlite.Store {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return sqlite.New(db)
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
 }
 
 // judges are those of the room, but that a trial is not a process here.

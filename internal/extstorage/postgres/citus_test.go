@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // TestDistribution: on Citus what a tenant has is together, and what a request
@@ -19,12 +20,7 @@ import (
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
-	migrateAndRun(t, url, ``)
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
 	tables := lines(t, db, `
 		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,
@@ -81,7 +77,7 @@ func TestDistribution(t *testing.T) {
 func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
-	migrateAndRun(t, url, ``)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	conf, err := pgx.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)

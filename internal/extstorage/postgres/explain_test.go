@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // fill makes tenants with two installs each, which have namespaces, records of
@@ -120,7 +120,8 @@ func hot() []step {
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, fill+`; ANALYZE`)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, fill+`; ANALYZE`)
 	e := testdb.Explain(t, url)
 	for _, h := range hot() {
 		t.Run(h.name, func(t *testing.T) {
@@ -151,11 +152,7 @@ func TestPlans(t *testing.T) {
 // plansOfTotals: what has expired is counted by its index, and no further than it should
 // be, whatever there is of it.
 func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	at := filledAt + 60*24*3_600_000
 	got, err := New(db).Totals(t.Context(), 2*400*54-1, at)
 	want := ext.Totals{Installs: 3120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: ext.ExpiredCounted, TenantsOverSoft: 60}
@@ -176,7 +173,8 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 func TestWritesCountNothing(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, `
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, `
 		INSERT INTO ext_storage_records SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-1', 'key-' || k, 1, '"x"', '{}', NULL, '2023-01-01', '2023-01-01', 3, 2, k
 			FROM generate_series(1, 1000) k;
 		INSERT INTO ext_storage_namespaces VALUES ('`+filledTenant+`', '`+filledInstall+`', 'ns-1', 1000);
@@ -219,7 +217,8 @@ func TestWritesCountNothing(t *testing.T) {
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, `
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, `
 		INSERT INTO ext_storage_usage VALUES ('`+filledTenant+`', '`+filledInstall+`');
 		INSERT INTO ext_storage_schemas SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-' || n, 3, 'true', 'active' FROM generate_series(0, 3) n`)
 	e := testdb.Explain(t, url)
@@ -242,32 +241,6 @@ func TestPlansWithoutStatistics(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func migrateAndRun(t *testing.T, url, script string) {
-	t.Helper()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	set, err := Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(t.Context(), script); err != nil {
-		t.Fatal(fmt.Errorf("fill: %w", err))
-	}
-	if err := conn.Close(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 }
 

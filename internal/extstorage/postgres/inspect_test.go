@@ -7,17 +7,8 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
-
-func openURL(t *testing.T, url string) *pgdb.DB {
-	t.Helper()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	return db
-}
 
 // wantInspection looks at the tables and returns what else is told of them.
 func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
@@ -41,8 +32,7 @@ func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, ``)
-	db := openURL(t, url)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	if in := wantInspection(t, db); in.Citus != "" || in.MetadataIndex {
 		t.Errorf("%+v", in)
 	}
@@ -74,8 +64,7 @@ func TestInspect(t *testing.T) {
 func TestInspectCitus(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
-	migrateAndRun(t, url, ``)
-	db := openURL(t, url)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	if in := wantInspection(t, db); in.Citus == "" || in.Shards < 2 {
 		t.Errorf("%+v", in)
 	}

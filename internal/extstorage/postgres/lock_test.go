@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // The tests here hold two writers at an install's lock and let them go together.
@@ -263,11 +264,7 @@ func TestNoDeadlock(t *testing.T) {
 			t.Errorf("the feed of %d has %d changes up to %d: %v", n, len(feed.Changes), feed.Last, err)
 		}
 	}
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	var deadlocks int64
 	if _, err := db.One(t.Context(), pgdb.Statement{Name: "test", SQL: `
 		SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`}, nil, &deadlocks); err != nil || deadlocks != 0 {

@@ -13,29 +13,13 @@ import (
 	"holdfast/internal/extstorage/storetest"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	t.Helper()
-	return postgres.New(openDB(t, opts))
-}
-
-func openDB(t testing.TB, opts pgdb.Options) *pgdb.DB {
-	t.Helper()
-	db, err := pgdb.Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	set, err := postgres.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return postgres.New(opened.Postgres(t, opts, postgres.Migrations))
 }
 
 // TestStore runs the contract. The database is the suite's own, because a
@@ -64,19 +48,19 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 
 func harness(t testing.TB, url string, fault func(point string) error) storetest.Harness {
 	t.Helper()
-	openDB(t, pgdb.Options{URL: url}) // migrates, before there are faults
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url, MaxConns: 20, Fault: fault})
-	if err != nil {
-		t.Fatal(err)
+	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before there are faults
+	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
+	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
+		return harness(t, testdb.PostgresDatabase(t), fault)
 	}
-	t.Cleanup(db.Close)
+	return h
+}
+
+func harnessOn(db *pgdb.DB) storetest.Harness {
 	s := postgres.New(db)
 	return storetest.Harness{
 		Store: s, Registry: s, Installs: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
-		Faulty: func(t testing.TB, fault func(point string) error) storetest.Harness {
-			return harness(t, testdb.PostgresDatabase(t), fault)
-		},
 	}
 }
 
@@ -113,11 +97,7 @@ const start ext.Moment = 1_700_000_000_123
 // TestPing: the store says what is missing, and that nothing is.
 func TestPing(t *testing.T) {
 	t.Parallel()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: testdb.PostgresDatabase(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
 	s := postgres.New(db)
 	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("before the migrations: %v", err)
@@ -125,13 +105,7 @@ func TestPing(t *testing.T) {
 	if _, err := s.Usage(t.Context(), owner(1), start); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
-	set, err := postgres.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	opened.Migrate(t, db, postgres.Migrations)
 	for range 2 {
 		if err := s.Ping(t.Context()); err != nil {
 			t.Errorf("after the migrations: %v", err)

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 const (
@@ -69,8 +71,7 @@ CHECK ((namespaces_count >= 0))`,
 func TestTables(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, ``)
-	db := openURL(t, url)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	const (
 		columns = `SELECT concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'not null' END,
 				'default ' || pg_get_expr(d.adbin, d.adrelid), 'by ' || nullif(c.collname, 'default'))

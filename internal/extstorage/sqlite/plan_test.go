@@ -2,36 +2,20 @@ package sqlite
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // TestPlans: no statement walks through rows that it does not need: each seeks by
 // all the columns that it could, and nothing of many rows is sorted.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
 	const (
 		mine    = "(tenant_id=? AND extension_install_id=?"
 		records = "SEARCH ext_storage_records USING INDEX sqlite_autoindex_ext_storage_records_1 " + mine

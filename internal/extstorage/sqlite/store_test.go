@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	zombiezen "zombiezen.com/go/sqlite"
@@ -11,28 +10,13 @@ import (
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/extstorage/storetest"
-	"holdfast/internal/testdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb/opened"
 )
 
 func open(t testing.TB, fault func(string) error) *sqlitedb.DB {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "extstorage.db"), Fault: fault})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations)
 }
 
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
@@ -70,6 +54,20 @@ func events(t testing.TB, db *sqlitedb.DB, o ext.Owner) (all []storetest.Event) 
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestPing: the store says what is missing, and that nothing is.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	db := opened.SQLite(t, sqlitedb.Options{}, nil)
+	s := sqlite.New(db)
+	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the migrations: %v", err)
+	}
+	opened.Migrate(t, db, sqlite.Migrations)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("after the migrations: %v", err)
+	}
 }
 
 func TestStore(t *testing.T) {

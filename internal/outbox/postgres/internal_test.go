@@ -11,15 +11,12 @@ import (
 	"holdfast/internal/outbox"
 	"holdfast/internal/outbox/storetest"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 func filled(t testing.TB, url string, rows int) (*box, *pgdb.DB, func(n int)) {
 	t.Helper()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	o := New(storetest.Table)
 	seq := 0
 	fill := func(n int) {

@@ -11,16 +11,12 @@ import (
 	"holdfast/internal/outbox/postgres"
 	"holdfast/internal/outbox/storetest"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 func open(t testing.TB, url string) *pgdb.DB {
 	t.Helper()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	return db
+	return opened.Postgres(t, pgdb.Options{URL: url}, nil)
 }
 
 func statement(sql string) pgdb.Statement { return pgdb.Statement{Name: "test", SQL: sql} }

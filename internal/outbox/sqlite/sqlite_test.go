@@ -17,20 +17,12 @@ import (
 	"holdfast/internal/outbox/sqlite"
 	"holdfast/internal/outbox/storetest"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 func open(t testing.TB, path string) *sqlitedb.DB {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return opened.SQLite(t, sqlitedb.Options{Path: path}, nil)
 }
 
 var errUndo = errors.New("undo")

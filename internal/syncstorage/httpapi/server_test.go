@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/httpapi"
 	"holdfast/internal/syncstorage/sqlite"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 )
 
@@ -108,23 +108,7 @@ func (s *server) listen(t testing.TB, room web.Room, with setup) {
 
 func openStore(t testing.TB, readers int) *sqlite.Store {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(t.TempDir(), "syncstorage.db"), Readers: readers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return sqlite.New(db)
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{Readers: readers}, sqlite.Migrations))
 }
 
 func keyring(t testing.TB, secrets ...string) *tokenlib.Keyring {

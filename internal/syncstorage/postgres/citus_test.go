@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // TestDistribution: on Citus a user's rows are together, and what a request
@@ -15,12 +16,7 @@ import (
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
-	migrateAndRun(t, url, ``)
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
 	tables := lines(t, db, `
 		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,

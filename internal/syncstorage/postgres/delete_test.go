@@ -8,6 +8,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // A name comes into being, with a record, between the moment when a deletion
@@ -21,18 +22,14 @@ func TestDeletionMeetsNewName(t *testing.T) {
 	write := ss.Write{Collection: "toys", Now: 1_790_000_000_000, MaxNames: 10}
 	var put ss.Written
 	var once sync.Once
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url, Fault: func(point string) (err error) {
+	db := opened.Postgres(t, pgdb.Options{URL: url, Fault: func(point string) (err error) {
 		if point == "sync.delete_collection" {
 			once.Do(func() {
 				put, err = other.Put(t.Context(), owner, write, ss.Update{ID: "x", Payload: ss.Some([]byte("y"))})
 			})
 		}
 		return err
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	}}, nil)
 	got, err := postgres.New(db).DeleteCollection(t.Context(), owner, write)
 	if err != nil {
 		t.Fatal(err)

@@ -1,17 +1,15 @@
 package postgres
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // fill makes users with a collection, records of which half have a time to
@@ -83,7 +81,8 @@ func hot() []struct {
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, fill)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, fill)
 	e := testdb.Explain(t, url)
 	for _, h := range hot() {
 		t.Run(h.name, func(t *testing.T) {
@@ -115,7 +114,8 @@ func TestPlans(t *testing.T) {
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	migrateAndRun(t, url, `
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, `
 		INSERT INTO user_collections VALUES (200, 0, 'epoch'), (200, 7, now());
 		INSERT INTO batches VALUES (200, 7, 'batch', '2025-01-01');
 		INSERT INTO batch_bsos VALUES (200, 7, 'batch', 'id-1')`)
@@ -140,31 +140,5 @@ func TestPlansWithoutStatistics(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func migrateAndRun(t *testing.T, url, script string) {
-	t.Helper()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	set, err := Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(t.Context(), script); err != nil {
-		t.Fatal(fmt.Errorf("fill: %w", err))
-	}
-	if err := conn.Close(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 }

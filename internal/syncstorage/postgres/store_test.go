@@ -11,29 +11,13 @@ import (
 	"holdfast/internal/syncstorage/postgres"
 	"holdfast/internal/syncstorage/storetest"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	t.Helper()
-	return postgres.New(openDB(t, opts))
-}
-
-func openDB(t testing.TB, opts pgdb.Options) *pgdb.DB {
-	t.Helper()
-	db, err := pgdb.Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	set, err := postgres.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return postgres.New(opened.Postgres(t, opts, postgres.Migrations))
 }
 
 // TestStore runs the contract. The database is the suite's own, because a
@@ -53,12 +37,7 @@ func harness(t testing.TB, url string) storetest.Harness {
 		Store: open(t, pgdb.Options{URL: url, MaxConns: 20}),
 		Faulty: func(t testing.TB, fault func(point string) error) ss.Store {
 			// Migrated above; the fault would meet the migrations here.
-			db, err := pgdb.Open(t.Context(), pgdb.Options{URL: url, Fault: fault})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(db.Close)
-			return postgres.New(db)
+			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil))
 		},
 	}
 }
@@ -66,11 +45,7 @@ func harness(t testing.TB, url string) storetest.Harness {
 // TestPing: the store says what is missing, and that nothing is.
 func TestPing(t *testing.T) {
 	t.Parallel()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: testdb.PostgresDatabase(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
 	s := postgres.New(db)
 	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("before the migrations: %v", err)
@@ -78,13 +53,7 @@ func TestPing(t *testing.T) {
 	if _, err := s.Collections(t.Context(), ss.Owner{UID: 1}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
-	set, err := postgres.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	opened.Migrate(t, db, postgres.Migrations)
 	for range 2 {
 		if err := s.Ping(t.Context()); err != nil {
 			t.Errorf("after the migrations: %v", err)

@@ -1,35 +1,18 @@
 package sqlite_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/sqlite"
 	"holdfast/internal/syncstorage/storetest"
-	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 func open(t testing.TB, fault func(string) error) *sqlite.Store {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "syncstorage.db"), Fault: fault})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
-	return sqlite.New(db)
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations))
 }
 
 func TestStore(t *testing.T) {

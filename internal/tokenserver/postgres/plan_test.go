@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver"
 )
 
@@ -15,18 +16,7 @@ import (
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: testdb.PostgresDatabase(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	set, err := Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(ctx, set); err != nil {
-		t.Fatal(err)
-	}
+	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)
 	for _, sql := range []string{
 		`INSERT INTO users (service, email, generation, client_state, created_at, replaced_at, nodeid, keys_changed_at)
 		 SELECT 1, 'user' || i || '@accounts.example', 7, 'aa', i, CASE WHEN i % 10 = 0 THEN i END, 1, 5 FROM generate_series(1, 50000) i`,

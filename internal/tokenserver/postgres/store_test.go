@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver/postgres"
 	"holdfast/internal/tokenserver/storetest"
 )
@@ -52,32 +53,15 @@ func schema(t testing.TB) string {
 // open migrates a database and opens it twice, as two processes do.
 func open(t testing.TB, url string, faulty func(string) error) storetest.Database {
 	t.Helper()
-	other := openDB(t, pgdb.Options{URL: url})
-	migrate(t, other)
+	other := opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations)
 	raw, err := pgxpool.New(t.Context(), url)
 	must(t, err)
 	t.Cleanup(raw.Close)
 	return storetest.Database{
-		Store: postgres.New(openDB(t, pgdb.Options{URL: url, Fault: faulty})),
+		Store: postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: faulty}, nil)),
 		Other: postgres.New(other),
 		SQL:   func(t testing.TB, sql string) [][]string { return query(t, raw, sql) },
 	}
-}
-
-func openDB(t testing.TB, opts pgdb.Options) *pgdb.DB {
-	t.Helper()
-	db, err := pgdb.Open(t.Context(), opts)
-	must(t, err)
-	t.Cleanup(db.Close)
-	return db
-}
-
-func migrate(t testing.TB, db *pgdb.DB) {
-	t.Helper()
-	set, err := postgres.Migrations()
-	must(t, err)
-	_, err = db.Migrate(t.Context(), set)
-	must(t, err)
 }
 
 // query runs any statement and returns its rows as text.
@@ -114,12 +98,12 @@ func must(t testing.TB, err error) {
 
 func TestPingBeforeMigration(t *testing.T) {
 	t.Parallel()
-	db := openDB(t, pgdb.Options{URL: schema(t)})
+	db := opened.Postgres(t, pgdb.Options{URL: schema(t)}, nil)
 	s := postgres.New(db)
 	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("an empty database: %v", err)
 	}
-	migrate(t, db)
+	opened.Migrate(t, db, postgres.Migrations)
 	if err := s.Ping(t.Context()); err != nil {
 		t.Errorf("after migration: %v", err)
 	}
@@ -140,8 +124,8 @@ func TestMigrateOverForeignTables(t *testing.T) {
 		_, err := c.Exec(t.Context(), sql)
 		must(t, err)
 	}
-	db := openDB(t, pgdb.Options{URL: url})
-	migrate(t, db)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
+	opened.Migrate(t, db, postgres.Migrations)
 	var n, id int
 	must(t, c.QueryRow(t.Context(), `SELECT count(*), max(id) FROM services`).Scan(&n, &id))
 	if n != 1 || id != 5 {

@@ -1,15 +1,10 @@
 package sqlite_test
 
 import (
-	"path/filepath"
 	"testing"
 
-	zombiezen "zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
-	migrations "holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver/sqlite"
 	"holdfast/internal/tokenserver/storetest"
 )
@@ -18,25 +13,7 @@ import (
 // through it, to the newest.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testdb.EachSchema(t, len(set.Migrations), func(t *testing.T, k int, script string) {
-		db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
-		if _, err := db.Migrate(t.Context(), migrations.Set{Room: set.Room, Migrations: set.Migrations[:k]}); err != nil {
-			t.Fatal(err)
-		}
-		err := db.Write(t.Context(), "the data", func(c *zombiezen.Conn) error {
-			return sqlitex.ExecuteScript(c, script, nil)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		applied, err := db.Migrate(t.Context(), set)
-		if err != nil || len(applied) != len(set.Migrations)-k {
-			t.Fatalf("applied %d migrations: %v", len(applied), err)
-		}
+	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {
 		storetest.Migrated(t, sqlite.New(db))
 	})
 }

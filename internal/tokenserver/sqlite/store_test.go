@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver/sqlite"
 	"holdfast/internal/tokenserver/storetest"
 )
@@ -23,38 +24,12 @@ func TestStore(t *testing.T) {
 func open(t testing.TB, faulty func(string) error) storetest.Database {
 	t.Helper()
 	path := filepath.Join(testdb.SQLite(t), "tokenserver.db")
-	other := openFile(t, sqlitedb.Options{Path: path})
-	migrate(t, other)
-	db := openFile(t, sqlitedb.Options{Path: path, Fault: faulty})
+	other := opened.SQLite(t, sqlitedb.Options{Path: path}, sqlite.Migrations)
+	db := opened.SQLite(t, sqlitedb.Options{Path: path, Fault: faulty}, nil)
 	return storetest.Database{
 		Store: sqlite.New(db),
 		Other: sqlite.New(other),
 		SQL:   func(t testing.TB, sql string) [][]string { return query(t, other, sql) },
-	}
-}
-
-func openFile(t testing.TB, opts sqlitedb.Options) *sqlitedb.DB {
-	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
-func migrate(t testing.TB, db *sqlitedb.DB) {
-	t.Helper()
-	set, err := sqlite.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Migrate(t.Context(), set); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -81,12 +56,12 @@ func query(t testing.TB, db *sqlitedb.DB, sql string) (rows [][]string) {
 
 func TestPingBeforeMigration(t *testing.T) {
 	t.Parallel()
-	db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
+	db := opened.SQLite(t, sqlitedb.Options{}, nil)
 	s := sqlite.New(db)
 	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("an empty file: %v", err)
 	}
-	migrate(t, db)
+	opened.Migrate(t, db, sqlite.Migrations)
 	if err := s.Ping(t.Context()); err != nil {
 		t.Errorf("after migration: %v", err)
 	}
@@ -96,10 +71,10 @@ func TestPingBeforeMigration(t *testing.T) {
 // they hold.
 func TestMigrateOverForeignTables(t *testing.T) {
 	t.Parallel()
-	db := openFile(t, sqlitedb.Options{Path: filepath.Join(testdb.SQLite(t), "tokenserver.db")})
+	db := opened.SQLite(t, sqlitedb.Options{}, nil)
 	query(t, db, `CREATE TABLE services (id INTEGER PRIMARY KEY, service VARCHAR(30) UNIQUE, pattern VARCHAR(128))`)
 	query(t, db, `INSERT INTO services VALUES (5, 'sync-1.5', '{node}/1.5/{uid}')`)
-	migrate(t, db)
+	opened.Migrate(t, db, sqlite.Migrations)
 	if rows := query(t, db, `SELECT id FROM services`); len(rows) != 1 || rows[0][0] != "5" {
 		t.Errorf("services: %v", rows)
 	}

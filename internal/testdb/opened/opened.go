@@ -1,0 +1,128 @@
+// Package opened opens the databases of tests as the server does, through the
+// packages of the engines, and migrates them.
+//
+// It is not part of package testdb, which the tests of those packages import.
+package opened
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
+)
+
+// Migrations are those of a room's backend; nil leaves a database as it is.
+type Migrations func() (migrate.Set, error)
+
+// SQLite opens a file, which is the test's own and new where opts have no path.
+func SQLite(t testing.TB, opts sqlitedb.Options, migrations Migrations) *sqlitedb.DB {
+	t.Helper()
+	if opts.Path == "" {
+		opts.Path = filepath.Join(testdb.SQLite(t), "test.db")
+	}
+	db, err := sqlitedb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	Migrate(t, db, migrations)
+	return db
+}
+
+// Postgres opens a database.
+func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
+	t.Helper()
+	db, err := pgdb.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	Migrate(t, db, migrations)
+	return db
+}
+
+// database is what an engine's package opens.
+type database interface {
+	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
+}
+
+// Migrate brings a database to the newest schema.
+func Migrate(t testing.TB, db database, migrations Migrations) {
+	t.Helper()
+	if migrations == nil {
+		return
+	}
+	set, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// SQLiteFromEachSchema goes from every schema that a file may have, with data
+// that was written through it, to the newest, where check looks at the data.
+func SQLiteFromEachSchema(t *testing.T, migrations Migrations, check func(*testing.T, *sqlitedb.DB)) {
+	fromEachSchema(t, migrations, func(t *testing.T) (*sqlitedb.DB, func(script string)) {
+		db := SQLite(t, sqlitedb.Options{}, nil)
+		return db, func(script string) {
+			err := db.Write(t.Context(), "the data", func(c *sqlite.Conn) error { return sqlitex.ExecuteScript(c, script, nil) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, check)
+}
+
+// PostgresFromEachSchema does the same in databases whose URLs create returns.
+func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrations Migrations, check func(*testing.T, *pgdb.DB)) {
+	fromEachSchema(t, migrations, func(t *testing.T) (*pgdb.DB, func(script string)) {
+		url := create(t)
+		return Postgres(t, pgdb.Options{URL: url}, nil), func(script string) { testdb.Script(t, url, script) }
+	}, check)
+}
+
+// fromEachSchema finds the data that was written through the k-th schema in
+// testdata/schema/NNNN.sql. Who adds a migration adds its script, so that the
+// next migration finds one.
+func fromEachSchema[DB database](
+	t *testing.T, migrations Migrations, open func(*testing.T) (db DB, run func(script string)), check func(*testing.T, DB),
+) {
+	set, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := 1; k <= len(set.Migrations); k++ {
+		t.Run(fmt.Sprintf("%04d", k), func(t *testing.T) {
+			t.Parallel()
+			script, err := os.ReadFile(fmt.Sprintf("testdata/schema/%04d.sql", k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, run := open(t)
+			if _, err := db.Migrate(t.Context(), migrate.Set{Room: set.Room, Migrations: set.Migrations[:k]}); err != nil {
+				t.Fatal(err)
+			}
+			run(string(script))
+			applied, err := db.Migrate(t.Context(), set)
+			if err != nil || len(applied) != len(set.Migrations)-k {
+				t.Fatalf("applied %d migrations: %v", len(applied), err)
+			}
+			check(t, db)
+		})
+	}
+}
