@@ -114,16 +114,20 @@ func TestTrialEnds(t *testing.T) {
 			refused(t, passes(t, sandbox(t, mode), document), "", "too much time or memory")
 		})
 	}
-	for mode, code := range map[string]fault.Code{
-		"sleep": fault.Unavailable, "complain": fault.Internal, "chat": fault.Internal,
-	} {
+	for _, mode := range []string{"complain", "chat"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			if err := sandbox(t, mode).Trial(t.Context(), []byte(document), nil); !fault.Is(err, code) {
+			if err := passes(t, sandbox(t, mode), document); !fault.Is(err, fault.Internal) {
 				t.Errorf("%v, %v", fault.CodeOf(err), err)
 			}
 		})
 	}
+	t.Run("sleep", func(t *testing.T) {
+		t.Parallel()
+		if err := sandbox(t, "sleep").Trial(t.Context(), []byte(document), nil); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%v, %v", fault.CodeOf(err), err)
+		}
+	})
 	t.Run("no program", func(t *testing.T) {
 		t.Parallel()
 		none := jsonschema.NewSandbox(func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent") })
@@ -155,7 +159,7 @@ func TestTrialLeavesNobody(t *testing.T) {
 		cmd.Env = []string{childEnv + "=sleep"}
 		return cmd
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // by then it has begun
 	defer cancel()
 	if err := s.Trial(ctx, []byte(`{}`), nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
