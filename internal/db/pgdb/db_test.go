@@ -139,7 +139,7 @@ func TestOpenRefusesNonsense(t *testing.T) {
 
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
-	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: 50 * time.Millisecond})
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: 500 * time.Millisecond})
 	_, err := db.Exec(t.Context(), sleep, 60.0)
 	wantCode(t, err, fault.Unavailable)
 	_, err = db.Stream(t.Context(), sleep, 60.0)
@@ -163,7 +163,7 @@ func TestCallerGivesUp(t *testing.T) {
 
 func TestPoolWaitIsBounded(t *testing.T) {
 	t.Parallel()
-	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: 500 * time.Millisecond})
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: time.Second})
 	rows, err := db.Stream(t.Context(), selectOne)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestGivenUp(t *testing.T) {
 func TestStreamGoesSilent(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	db := open(t, pgdb.Options{URL: url, MaxConns: 1, StatementTimeout: 100 * time.Millisecond})
+	db := open(t, pgdb.Options{URL: url, MaxConns: 1, StatementTimeout: 500 * time.Millisecond})
 	// Rows that fill the buffers of the connection, and then one that is late.
 	late := pgdb.Statement{Name: "late", SQL: `
 		SELECT repeat('x', 1000), CASE WHEN n = 5000 THEN pg_sleep(60) END FROM generate_series(1, 5000) n`}
