@@ -97,7 +97,7 @@ func rules() []rule {
 			reason: "main hands its process over to cli; what it did itself could not be tested",
 		},
 		rule{
-			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/ident", "internal/testdb"},
+			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/fault", "internal/ident", "internal/testdb"},
 			libs:   []string{"github.com/jackc/pgx/v5"},
 			reason: "testdb starts servers for everybody's tests, and would be part of a cycle if it knew who they are",
 		},

@@ -96,3 +96,29 @@ func (e *Explained) Run(t *testing.T, sql string, args ...any) []Plan {
 	}
 	return e.plans
 }
+
+// Uses holds the plans of a statement to indexes, as they are made for the first
+// calls and as they are kept for the later ones. No table is read from end to
+// end.
+func (e *Explained) Uses(t *testing.T, indexes []string, sql string, args ...any) {
+	t.Helper()
+	for range 7 {
+		used := map[string]bool{}
+		for _, p := range e.Run(t, sql, args...) {
+			p.Plan.Walk(func(n *Node) {
+				used[n.Index] = true
+				if n.Type == "Seq Scan" {
+					t.Errorf("%s is read from end to end by\n%s", n.Table, p.Query)
+				}
+			})
+		}
+		for _, index := range indexes {
+			if !used[index] {
+				t.Errorf("%s is not used, but %v", index, used)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}

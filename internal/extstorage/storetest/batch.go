@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
 )
 
 func batchChecks() []check {
@@ -116,7 +117,7 @@ func checksOnly(t *testing.T, u *user) {
 // in.
 func checkHolds(t *testing.T, u *user) {
 	lock := u.do(put("s", "lock", `0`))
-	errs := together(parallel, func(i int) error {
+	errs := testdb.Together(parallel, func(i int) error {
 		_, err := u.try(put("s", "first", fmt.Sprint(i)), guarded(look("s", "lock"), ifMatch(lock.Seq)), put("s", "lock", fmt.Sprint(i)), put("s", "last", fmt.Sprint(i)))
 		return err
 	})
@@ -140,7 +141,7 @@ func batchNamespaces(t *testing.T, u *user) {
 // seenWhole: a reader never sees half of a batch.
 func seenWhole(t *testing.T, u *user) {
 	u.apply(put("s", "a", `0`), put("s", "b", `0`), put("s", "c", `0`))
-	errs := together(8, func(i int) error {
+	errs := testdb.Together(8, func(i int) error {
 		for j := range 20 {
 			if i%2 == 0 {
 				v := fmt.Sprint(i*100 + j)
@@ -177,7 +178,7 @@ func transfer(t *testing.T, u *user) {
 		v, _, err := (&ext.Increment{By: by}).Apply(r.Value, 100)
 		return guarded(put("s", string(r.Key), string(v)), ifMatch(r.Seq)), err
 	}
-	errs := together(parallel, func(i int) error {
+	errs := testdb.Together(parallel, func(i int) error {
 		for done := 0; done < each; {
 			from, err := get(i % accounts)
 			to, err2 := get((i + 1 + done%(accounts-1)) % accounts)

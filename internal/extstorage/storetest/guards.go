@@ -7,6 +7,7 @@ import (
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
 )
 
 func guardChecks() []check {
@@ -81,7 +82,7 @@ func createOnly(t *testing.T, u *user) {
 			u := u.other()
 			prepare(u)
 			u.now += minute
-			errs := together(parallel, func(i int) error {
+			errs := testdb.Together(parallel, func(i int) error {
 				_, err := u.try(guarded(put("settings", "a", fmt.Sprint(i)), g))
 				return err
 			})
@@ -100,7 +101,7 @@ func oneWins(t *testing.T, u *user) {
 		if round%2 == 1 {
 			g = ifMatch(seen.Seq)
 		}
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			_, err := u.try(guarded(put("settings", "a", fmt.Sprint(i)), g))
 			return err
 		})
@@ -112,7 +113,7 @@ func oneWins(t *testing.T, u *user) {
 func oneDeletes(t *testing.T, u *user) {
 	for range 5 {
 		seen := u.do(put("settings", "a", `1`))
-		errs := together(parallel, func(int) error {
+		errs := testdb.Together(parallel, func(int) error {
 			_, err := u.try(guarded(del("settings", "a"), ifMatch(seen.Seq)))
 			return err
 		})

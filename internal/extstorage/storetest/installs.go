@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
 )
 
 func installChecks() []check {
@@ -118,7 +119,7 @@ func revokedWhileSet(t *testing.T, u *user) {
 		if i%2 == 0 {
 			u.setInstall(ext.Registration{}, false)
 		}
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			if i == parallel/2 {
 				return u.h.Installs.RevokeInstall(t.Context(), u.owner, u.now)
 			}
@@ -134,7 +135,7 @@ func revokedWhileSet(t *testing.T, u *user) {
 // setTogether: of those who register an install at once, one has made it.
 func setTogether(t *testing.T, u *user) {
 	created := make([]bool, parallel)
-	errs := together(parallel, func(i int) (err error) {
+	errs := testdb.Together(parallel, func(i int) (err error) {
 		_, created[i], err = u.h.Installs.SetInstall(t.Context(), u.owner, ext.Registration{}, false, u.now)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
 )
 
 func onceChecks() []check {
@@ -115,7 +116,7 @@ func onceUntil(t *testing.T, u *user) {
 func onceTogether(t *testing.T, u *user) {
 	for round := range 5 {
 		answers := make([]ext.Applied, parallel)
-		errs := together(parallel, func(i int) (err error) {
+		errs := testdb.Together(parallel, func(i int) (err error) {
 			answers[i], err = u.once(fmt.Sprint(round), 1, put("s", "a", `1`), put("s", fmt.Sprint(round), `1`))
 			return err
 		})

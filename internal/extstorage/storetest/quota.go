@@ -8,6 +8,7 @@ import (
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
 )
 
 func quotaChecks() []check {
@@ -271,7 +272,7 @@ func lastPlace(t *testing.T, u *user) {
 		u.quota = q
 		u.apply(mortal("old", "a", `1`, u.now+minute), mortal("s", "b", `1`, u.now+minute))
 		u.now += minute
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			ns := "s"
 			if what == "namespaces" {
 				ns = fmt.Sprint("n", i)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
 )
 
 func revisionChecks() []check {
@@ -27,7 +28,7 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	var mu sync.Mutex
 	got := map[ext.Revision]string{}
 	seqs := map[ext.Seq]bool{}
-	errs := together(parallel, func(i int) error {
+	errs := testdb.Together(parallel, func(i int) error {
 		var last ext.Item
 		for j := range each {
 			value := fmt.Sprint(i*1000 + j)
@@ -74,7 +75,7 @@ func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
 		seen := make([]ext.Revision, parallel)
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			a, err := u.try(put("settings", "a", fmt.Sprint(i)), put("settings", fmt.Sprint(i), `1`))
 			if err == nil {
 				seen[i] = a.Items[0].Revision
@@ -98,7 +99,7 @@ func firstWriters(t *testing.T, u *user) {
 // livesUnderConcurrency: puts and deletes of one key at once: the feed tells of
 // each life its revisions from 1 without a gap.
 func livesUnderConcurrency(t *testing.T, u *user) {
-	errs := together(parallel, func(i int) (err error) {
+	errs := testdb.Together(parallel, func(i int) (err error) {
 		for j := 0; j < 8 && err == nil; j++ {
 			if (i+j)%3 == 0 {
 				_, err = u.try(del("settings", "a"))
@@ -171,7 +172,7 @@ func moments(t *testing.T, u *user) {
 func incrementByGuard(t *testing.T, u *user) {
 	u.apply(put("settings", "n", `0`))
 	const each = 5
-	errs := together(parallel, func(int) error {
+	errs := testdb.Together(parallel, func(int) error {
 		for done := 0; done < each; {
 			r, err := u.h.Store.Get(t.Context(), u.owner, "settings", "n", u.now)
 			if err != nil {
@@ -201,7 +202,7 @@ func incrementByGuard(t *testing.T, u *user) {
 // and a feed that are right.
 func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
-	errs := together(parallel, func(i int) (err error) {
+	errs := testdb.Together(parallel, func(i int) (err error) {
 		for j := 0; j < 6 && err == nil; j++ {
 			at := u.at(u.now + ext.Moment(j)*minute)
 			var ops []ext.Op

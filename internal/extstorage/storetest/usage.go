@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
 )
 
 func usageChecks() []check {
@@ -57,7 +58,7 @@ func usageEveryMoment(t *testing.T, u *user) {
 			}
 		}
 	}()
-	errs := together(8, func(i int) (err error) {
+	errs := testdb.Together(8, func(i int) (err error) {
 		for j := 0; j < 20 && err == nil; j++ {
 			at := u.at(u.now + ext.Moment(j)*second)
 			at.quota.Keys = 6

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
@@ -340,22 +339,6 @@ func item(i int, err error) error { return &ext.ItemError{Index: i, Err: err} }
 
 // parallel is how many callers are at work at once.
 const parallel = 16
-
-// together runs fn for 0 to n-1 at the same time and returns the errors.
-func together(n int, fn func(i int) error) []error {
-	errs := make([]error, n)
-	begin := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-begin
-			errs[i] = fn(i)
-		})
-	}
-	close(begin)
-	wg.Wait()
-	return errs
-}
 
 // wins counts those that got through and holds the others against an error.
 func wins(t *testing.T, errs []error, lost func(error) bool) int {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,53 +28,14 @@ type bench struct {
 
 func newBench(b *testing.B, conns int, durable bool) *bench {
 	b.Helper()
-	var url string
-	if durable {
-		url = testdb.DurablePostgres(b).URL()
-	} else {
-		url = testdb.PostgresDatabase(b)
-	}
-	store := open(b, pgdb.Options{URL: url, MaxConns: conns})
-	conf, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	conf.MaxConns = int32(conns)
-	pool, err := pgxpool.NewWithConfig(b.Context(), conf)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(pool.Close)
-	return &bench{store, pool}
+	url, pool := testdb.BenchPostgres(b, conns, durable)
+	return &bench{open(b, pgdb.Options{URL: url, MaxConns: conns}), pool}
 }
 
 // run calls step from n goroutines until b.N calls are done.
 func run(b *testing.B, n int, step func(ctx context.Context, user, i int64) error) {
 	b.Helper()
-	var next atomic.Int64
-	errs := make(chan error, n)
-	b.ResetTimer()
-	for range n {
-		go func() {
-			for {
-				i := next.Add(1)
-				if i > int64(b.N) {
-					errs <- nil
-					return
-				}
-				if err := step(b.Context(), 1+i%200, i); err != nil {
-					errs <- err
-					return
-				}
-			}
-		}()
-	}
-	for range n {
-		if err := <-errs; err != nil {
-			b.Error(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+	testdb.RunBench(b, n, func(ctx context.Context, i int64) error { return step(ctx, 1+i%200, i) })
 }
 
 // key is one of a few for each user, so that after a while all writes are

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/testdb"
 )
 
 func collectionChecks() []check {
@@ -132,7 +133,7 @@ func concurrentFirstUse(t *testing.T, u *user) {
 		for i := range users {
 			users[i] = u.other()
 		}
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			_, err := users[i].store.Put(t.Context(), users[i].owner, users[i].write(name), bso("a", "x"))
 			return err
 		})
@@ -147,7 +148,7 @@ func concurrentFirstUse(t *testing.T, u *user) {
 // concurrentNames: the cap holds for one user with many requests at once.
 func concurrentNames(t *testing.T, u *user) {
 	brought := 0
-	for _, err := range together(parallel, func(int) error {
+	for _, err := range testdb.Together(parallel, func(int) error {
 		w := u.write(newName())
 		w.MaxNames = 3
 		_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "x"))

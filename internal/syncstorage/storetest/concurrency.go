@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/testdb"
 )
 
 func concurrencyChecks() []check {
@@ -26,22 +27,6 @@ func concurrencyChecks() []check {
 
 // parallel is how many callers are at work at once.
 const parallel = 16
-
-// together runs fn for 0 to n-1 at the same time and returns the errors.
-func together(n int, fn func(i int) error) []error {
-	errs := make([]error, n)
-	begin := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-begin
-			errs[i] = fn(i)
-		})
-	}
-	close(begin)
-	wg.Wait()
-	return errs
-}
 
 // stamped collects stamps and fails on one that comes twice.
 type stamped struct {
@@ -69,7 +54,7 @@ func (s *stamped) add(what string, w ss.Written, err error) error {
 // of its own and greater than the last it has seen.
 func writers(t *testing.T, u *user) {
 	var all stamped
-	errs := together(parallel, func(i int) error {
+	errs := testdb.Together(parallel, func(i int) error {
 		var last ss.Timestamp
 		for j := range 5 {
 			name := ss.StandardCollections()[i%3].Name
@@ -110,7 +95,7 @@ func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
 		var all stamped
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			name := ss.StandardCollections()[i%2].Name
 			w, err := u.store.Put(t.Context(), u.owner, u.write(name), bso(fmt.Sprint(i), "x"))
 			return all.add(fmt.Sprint(i), w, err)
@@ -159,7 +144,7 @@ func oneWins(t *testing.T, u *user) {
 		for range 3 {
 			u := u.other()
 			seen := u.put("bookmarks", bso("a", "x")).Modified
-			errs := together(parallel, func(i int) error { return write(u, u.writeIf("bookmarks", ifUnmodifiedSince(seen)), i) })
+			errs := testdb.Together(parallel, func(i int) error { return write(u, u.writeIf("bookmarks", ifUnmodifiedSince(seen)), i) })
 			wantOneWinner(t, errs, seen+tick)
 			records := 2
 			if name == "Put" {
@@ -182,7 +167,7 @@ func createOnly(t *testing.T, u *user) {
 		u := u.other()
 		prepare(u)
 		u.wait(60e9)
-		errs := together(parallel, func(i int) error {
+		errs := testdb.Together(parallel, func(i int) error {
 			_, err := u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", fmt.Sprint(i)))
 			return err
 		})
@@ -194,7 +179,7 @@ func createOnly(t *testing.T, u *user) {
 
 func concurrentAppends(t *testing.T, u *user) {
 	b := u.stage("bookmarks")
-	errs := together(parallel, func(i int) error {
+	errs := testdb.Together(parallel, func(i int) error {
 		for j := range 3 {
 			us := []ss.Update{bso(fmt.Sprintf("%02d-%d", i, j), "x"), bso("shared", fmt.Sprint(i))}
 			if _, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), b, false, us, limits()); err != nil {
@@ -210,7 +195,7 @@ func concurrentAppends(t *testing.T, u *user) {
 	b = u.stage("tabs")
 	exact := ss.BatchLimits{Records: 5, Bytes: 100}
 	fitted := 0
-	for _, err := range together(parallel, func(i int) error {
+	for _, err := range testdb.Together(parallel, func(i int) error {
 		_, err := u.store.Append(t.Context(), u.owner, u.write("tabs"), b, false, []ss.Update{bso(fmt.Sprint(i), "x")}, exact)
 		return err
 	}) {
@@ -229,7 +214,7 @@ func concurrentAppends(t *testing.T, u *user) {
 func concurrentCommits(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	committed := 0
-	for _, err := range together(parallel, func(i int) error {
+	for _, err := range testdb.Together(parallel, func(i int) error {
 		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, []ss.Update{bso(fmt.Sprint(i), "x")}, limits())
 		return err
 	}) {
@@ -255,7 +240,7 @@ func concurrentBatches(t *testing.T, u *user) {
 	}
 	var all stamped
 	written := make([]ss.Written, parallel)
-	errs := together(parallel, func(i int) (err error) {
+	errs := testdb.Together(parallel, func(i int) (err error) {
 		written[i], err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), batches[i], nil, limits())
 		return all.add(fmt.Sprint(i), written[i], err)
 	})
@@ -274,7 +259,7 @@ func concurrentBatches(t *testing.T, u *user) {
 // what is left is what the stamps tell.
 func deleteAgainstWrite(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
-	errs := together(parallel, func(i int) (err error) {
+	errs := testdb.Together(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {
 			switch i % 4 {
 			case 0:
@@ -306,7 +291,7 @@ func deleteAgainstWrite(t *testing.T, u *user) {
 // deleteAllAgainstWrite: a user who wipes everything while another device
 // writes has, afterwards, whole steps or nothing.
 func deleteAllAgainstWrite(t *testing.T, u *user) {
-	errs := together(parallel, func(i int) (err error) {
+	errs := testdb.Together(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {
 			name := ss.StandardCollections()[i%3].Name
 			switch i % 4 {

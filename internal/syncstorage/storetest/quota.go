@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/testdb"
 )
 
 func quotaChecks() []check {
@@ -282,7 +283,7 @@ func quotaEdge(t *testing.T, u *user) {
 		_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), sharedBatch, true, nil, limits())
 		must(t, "Append", err)
 		won := 0
-		for _, err := range together(8, func(i int) error { return write(u, i) }) {
+		for _, err := range testdb.Together(8, func(i int) error { return write(u, i) }) {
 			if err == nil {
 				won++
 				continue

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"holdfast/internal/testdb"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -13,21 +14,15 @@ import (
 // they were let in as.
 func (e env) atOnce(t *testing.T, n int, a func(i int) ts.Account, in func(i int) ts.SignIn) (users []ts.User, errs []error) {
 	t.Helper()
-	users, errs = make([]ts.User, n), make([]error, n)
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
+	users = make([]ts.User, n)
+	errs = testdb.Together(n, func(i int) (err error) {
 		store := e.Store
 		if i%2 == 1 {
 			store = e.Other
 		}
-		wg.Go(func() {
-			<-start
-			users[i], errs[i] = store.SignIn(t.Context(), a(i), in(i))
-		})
-	}
-	close(start)
-	wg.Wait()
+		users[i], err = store.SignIn(t.Context(), a(i), in(i))
+		return err
+	})
 	return users, errs
 }
 

@@ -1,10 +1,10 @@
 package storetest
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -49,13 +49,8 @@ func testFaults(t *testing.T, open Opener) {
 			}},
 	}
 
-	var failAt, points atomic.Int64
-	e := newEnv(t, open(t, func(string) error {
-		if points.Add(1) == failAt.Load() {
-			return fault.New(fault.Unavailable, "the engine fails here")
-		}
-		return nil
-	}))
+	var trip testdb.Trip
+	e := newEnv(t, open(t, trip.Fault))
 	e.addNode(t, caseNode)
 	for _, s := range steps {
 		a := account()
@@ -65,10 +60,9 @@ func testFaults(t *testing.T, open Opener) {
 		failed := int64(0)
 		for n := int64(1); ; n++ {
 			before := e.dump(t)
-			points.Store(0)
-			failAt.Store(n)
+			trip.Arm(n)
 			err := s.run(e, a)
-			failAt.Store(0)
+			trip.Disarm()
 			if err == nil {
 				break
 			}
