@@ -1,6 +1,7 @@
 package extstorage
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,6 +62,11 @@ func (o Owner) Check() error {
 		return fault.New(fault.Denied, "the token names no install")
 	}
 	return nil
+}
+
+// Compare orders owners by tenant and install, as every engine does.
+func (o Owner) Compare(p Owner) int {
+	return cmp.Or(cmp.Compare(o.Tenant, p.Tenant), cmp.Compare(o.Install, p.Install))
 }
 
 // Namespace is a part of an install: 1 to 64 of [a-z0-9-], the first not "-".

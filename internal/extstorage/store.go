@@ -6,8 +6,8 @@ import (
 )
 
 // Store keeps the records of all installs. Every method is one step that
-// happens whole or not at all, and every method refuses the zero Owner with
-// fault.Denied.
+// happens whole or not at all, and every method refuses the zero Owner, and a
+// Span that Check refuses, with fault.Denied.
 //
 // Writes of one install are serialised by its row of ext_storage_usage, which
 // each takes first: guards, schemas, quotas and the sequence of changes are
@@ -46,8 +46,19 @@ type Store interface {
 	// Usage counts the live records of every namespace that has one.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
+	// ListUsage reads at most limit counters of a span, in its order, from one
+	// snapshot: of the installs that have or had a record. One that is only
+	// registered has nothing to count and is not among them.
+	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)
+
 	// Audit counts the rows of an install and says where its counters differ.
 	Audit(ctx context.Context, o Owner) (Audit, error)
+
+	// Uncounted finds at most limit installs of a span, in its order, that have a
+	// record, or the counter of a namespace, and no counters: what ListUsage cannot
+	// tell. There are none unless somebody has damaged the database. It reads the
+	// keys of all records of the span, so who asks bounds it by pages of ListUsage.
+	Uncounted(ctx context.Context, span Span, limit int) ([]Owner, error)
 
 	// Totals counts all installs, and the tenants that have more than soft bytes.
 	// It reads the counters of every install: it is for once a minute.

@@ -23,6 +23,13 @@ type NamespaceUsage struct {
 	Bytes     int64
 }
 
+// InstallUsage is what an install has, as quotas are held against it.
+type InstallUsage struct {
+	Owner
+	Counters
+	Registered Install // zero: it is not
+}
+
 // Totals are what all installs have together.
 type Totals struct {
 	Installs        int64 // that have or had a record

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,45 @@ func TestDistribution(t *testing.T) {
 		if !strings.HasPrefix(plan, "Custom Scan (Citus Adaptive)") || !strings.Contains(plan, "\n  Task Count: 1\n") ||
 			strings.Contains(plan, "Distributed Subplan") {
 			t.Errorf("%s is not one task:\n%s", h.name, plan)
+		}
+	}
+}
+
+// TestSpansOnCitus: a page of all installs is a task on every shard, of which
+// none has them all, and comes in their order.
+func TestSpansOnCitus(t *testing.T) {
+	t.Parallel()
+	db := opened.Postgres(t, pgdb.Options{URL: testdb.CitusDatabase(t)}, Migrations)
+	s := New(db)
+	var owners []ext.Owner
+	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{{Namespace: "a", Key: "k", Value: "1", Metadata: ext.EmptyObject}}}
+	for n := range 40 {
+		o := ext.Owner{Tenant: ext.TenantID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", n/2)), Install: ext.InstallID(fmt.Sprintf("c0000000-0000-4000-8000-%012d", n))}
+		if _, err := s.Apply(t.Context(), o, w); err != nil {
+			t.Fatal(err)
+		}
+		owners = append(owners, o)
+	}
+	var got []ext.Owner
+	for span := (ext.Span{All: true}); ; span.After = got[len(got)-1] {
+		page, err := s.ListUsage(t.Context(), span, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range page {
+			got = append(got, in.Owner)
+		}
+		if len(page) < 7 {
+			break
+		}
+	}
+	if !slices.Equal(got, owners) {
+		t.Errorf("pages of %v, want %v", got, owners)
+	}
+	for name, st := range map[string]pgdb.Statement{"a page of all": sqlListUsage, "what is not counted": sqlUncounted} {
+		plan := strings.Join(lines(t, db, `EXPLAIN `+st.SQL, bounds(ext.Span{All: true}, 7)...), "\n")
+		if strings.Count(plan, "Task Count: ") != 1 || strings.Contains(plan, "Distributed Subplan") {
+			t.Errorf("%s is not a task on every shard:\n%s", name, plan)
 		}
 	}
 }

@@ -148,6 +148,58 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	}
 }
 
+// TestPlansOfSpans: a page of all installs is read along the indexes, neither
+// sorted nor from before it, and what is not counted is looked for between its
+// bounds.
+func TestPlansOfSpans(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, `
+		INSERT INTO ext_storage_usage SELECT gen_random_uuid(), '`+filledInstall+`', 540, 10, 1, '2023-01-01', 10 FROM generate_series(1, 3000);
+		INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, created_at, updated_at)
+			SELECT tenant_id, extension_install_id, 'default', '2023-01-01', '2023-01-01' FROM ext_storage_usage;
+		INSERT INTO ext_storage_namespaces SELECT tenant_id, extension_install_id, 'ns', 10 FROM ext_storage_usage;
+		INSERT INTO ext_storage_records SELECT tenant_id, extension_install_id, 'ns', 'key-' || k, 1, '"x"', '{}', NULL, '2023-01-01', '2023-01-01', 52, 2, k
+			FROM ext_storage_usage, generate_series(1, 10) k;
+		ANALYZE`)
+	e := testdb.Explain(t, url)
+	owner := func(n string) ext.Owner {
+		return ext.Owner{Tenant: ext.TenantID(n + filledTenant[2:]), Install: filledInstall}
+	}
+	const usage, installs = "ext_storage_usage_pkey", "ext_storage_installs_pkey"
+	for _, h := range []step{
+		{"from the first", sqlListUsage, bounds(ext.Span{All: true}, 100), []string{usage, installs}},
+		{"behind one", sqlListUsage, bounds(ext.Span{All: true, After: owner("80")}, 100), []string{usage, installs}},
+		{"of a tenant", sqlListUsage, bounds(ext.Span{Tenant: filledTenant}, 100), []string{usage, installs}},
+		{"not counted", sqlUncounted, bounds(ext.Span{All: true, After: owner("80"), Last: owner("88")}, 100),
+			[]string{usage, "ext_storage_records_pkey", "ext_storage_namespaces_pkey"}},
+	} {
+		for range 7 {
+			used := map[string]bool{}
+			for _, p := range e.Run(t, h.st.SQL, h.args...) {
+				p.Plan.Walk(func(n *testdb.Node) {
+					used[n.Index] = true
+					switch {
+					case n.Type == "Seq Scan", h.st.Name == sqlListUsage.Name && n.Type == "Sort":
+						t.Errorf("%s: %s of %s in\n%s", h.name, n.Type, n.Table, p.Query)
+					case n.Index != "" && !strings.Contains(n.Cond, "ROW(tenant_id, extension_install_id) > ROW("):
+						t.Errorf("%s: %s is read from its beginning, but for %s", h.name, n.Index, n.Cond)
+					}
+				})
+			}
+			for _, index := range h.indexes {
+				if !used[index] {
+					t.Errorf("%s: %s is not used, but %v", h.name, index, used)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
 // TestWritesCountNothing: a write reads the rows that it is about, however many
 // others the install has.
 func TestWritesCountNothing(t *testing.T) {

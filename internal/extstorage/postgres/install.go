@@ -22,30 +22,41 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	if err := o.Check(); err != nil {
 		return ext.Install{}, err
 	}
-	var (
-		granted                          []byte
-		namespaces                       []byte // nil: NULL
-		until, revoked, created, updated pgtype.Timestamptz
-		quota                            overrides
-	)
-	found, err := s.db.One(ctx, sqlInstall, []any{string(o.Tenant), string(o.Install)},
-		&in.Tier, &granted, &until, &namespaces, &revoked, &created, &updated)
+	var row installRow
+	found, err := s.db.One(ctx, sqlInstall, []any{string(o.Tenant), string(o.Install)}, row.columns()...)
 	if err != nil {
 		return ext.Install{}, err
 	}
 	if !found {
 		return ext.Install{}, ext.ErrNoInstall
 	}
-	if err := json.Unmarshal(granted, &quota); err != nil {
+	return row.install()
+}
+
+// installRow is installColumns.
+type installRow struct {
+	tier                             string
+	granted                          []byte
+	namespaces                       []byte // nil: NULL
+	until, revoked, created, updated pgtype.Timestamptz
+}
+
+func (r *installRow) columns() []any {
+	return []any{&r.tier, &r.granted, &r.until, &r.namespaces, &r.revoked, &r.created, &r.updated}
+}
+
+func (r *installRow) install() (in ext.Install, err error) {
+	var quota overrides
+	if err := json.Unmarshal(r.granted, &quota); err != nil {
 		return ext.Install{}, broken(err)
 	}
-	if namespaces != nil {
-		if err := json.Unmarshal(namespaces, &in.Namespaces); err != nil {
+	if r.namespaces != nil {
+		if err := json.Unmarshal(r.namespaces, &in.Namespaces); err != nil {
 			return ext.Install{}, broken(err)
 		}
 	}
-	in.Overrides = ext.Overrides{Quota: ext.Quota(quota), Until: momentOf(until)}
-	in.RevokedAt, in.CreatedAt, in.UpdatedAt = momentOf(revoked), momentOf(created), momentOf(updated)
+	in.Tier, in.Overrides = r.tier, ext.Overrides{Quota: ext.Quota(quota), Until: momentOf(r.until)}
+	in.RevokedAt, in.CreatedAt, in.UpdatedAt = momentOf(r.revoked), momentOf(r.created), momentOf(r.updated)
 	return in, nil
 }
 

@@ -52,8 +52,8 @@ var (
 		FROM ext_storage_schemas
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND status = 'active'`}
 	sqlInstall = pgdb.Statement{Name: "ext.install", SQL: `
-		SELECT tier, overrides::text, override_until, namespaces::text, revoked_at, created_at, updated_at
-		FROM ext_storage_installs WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
+		SELECT ` + installColumns + `
+		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
 	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", SQL: `
 		INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
 		VALUES ($1::uuid, $2::uuid, $3::text, $4::text::jsonb, $5::timestamptz, $6::text::jsonb, $7::timestamptz, $7::timestamptz)
@@ -67,6 +67,33 @@ var (
 		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
 		SET revoked_at = EXCLUDED.revoked_at, updated_at = EXCLUDED.updated_at WHERE i.revoked_at IS NULL`}
 )
+
+// installColumns are those of ext_storage_installs i, which may have no row.
+const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'), i.override_until, i.namespaces::text, i.revoked_at, i.created_at, i.updated_at`
+
+// counted tells the counters of ext_storage_usage u from a row that a write has
+// made which was refused: as its lock, and without a word.
+const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, u.change_seq) <> (0, 0, 0, 0)`
+
+// within are the bounds of a span: the owner behind which it begins, and its last.
+// Those of the tenant alone tell the planner how much of a table is between them.
+func within(of string) string {
+	owner := `(` + of + `.tenant_id, ` + of + `.extension_install_id)`
+	return of + `.tenant_id BETWEEN $1::uuid AND $3::uuid AND ` + owner + ` > ($1::uuid, $2::uuid) AND ` + owner + ` <= ($3::uuid, $4::uuid)`
+}
+
+// uncounted are the owners of a table's rows who have no counters.
+func uncounted(table string) string {
+	return `
+		SELECT o.tenant_id, o.extension_install_id
+		FROM (
+			SELECT DISTINCT r.tenant_id, r.extension_install_id FROM ` + table + ` r WHERE ` + within(`r`) + `
+		) o
+		WHERE NOT EXISTS (
+			SELECT FROM ext_storage_usage u
+			WHERE u.tenant_id = o.tenant_id AND u.extension_install_id = o.extension_install_id AND ` + within(`u`) + ` AND ` + counted + `
+		)`
+}
 
 // header are the columns of a record without its value and metadata.
 const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
@@ -130,6 +157,19 @@ var (
 		) r ON true
 		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
 		ORDER BY r.namespace`}
+	// Without bounds of its own a join by merging would walk through all installs
+	// that are registered before the page.
+	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", SQL: `
+		SELECT u.tenant_id::text, u.extension_install_id::text, u.bytes_used, u.keys_count, u.namespaces_count, ` + installColumns + `
+		FROM ext_storage_usage u
+		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
+			AND ` + within(`i`) + `
+		WHERE ` + within(`u`) + ` AND ` + counted + `
+		ORDER BY u.tenant_id, u.extension_install_id LIMIT $5::bigint`}
+	sqlUncounted = pgdb.Statement{Name: "ext.uncounted", SQL: `
+		SELECT tenant_id::text, extension_install_id::text
+		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
+		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
 	// By the order, what has expired is counted in its index. Citus asks every
 	// shard, and has no subqueries among the columns then.
 	sqlTotals = pgdb.Statement{Name: "ext.totals", SQL: `

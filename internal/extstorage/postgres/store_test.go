@@ -61,6 +61,11 @@ func harnessOn(db *pgdb.DB) storetest.Harness {
 	return storetest.Harness{
 		Store: s, Registry: s, Installs: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
+		Damage: func(t testing.TB, sql string) {
+			if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "damage", SQL: sql}); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 
@@ -208,6 +213,13 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value ext.
 	}
 	if audit, err := s.Audit(ctx, o); err != nil || !audit.Right() || audit.Counters.Keys != 2 {
 		t.Errorf("Audit: %+v, %v", audit, err)
+	}
+	page, err := s.ListUsage(ctx, ext.Span{Tenant: o.Tenant}, 10)
+	if err != nil || len(page) != 1 || page[0].Owner != o || page[0].Keys != 2 {
+		t.Errorf("ListUsage: %+v, %v", page, err)
+	}
+	if lost, err := s.Uncounted(ctx, ext.Span{All: true}, 10); err != nil || len(lost) != 0 {
+		t.Errorf("Uncounted: %v, %v", lost, err)
 	}
 	if n, err := s.Reclaim(ctx, o, start+60_000, 10); err != nil || n != 1 {
 		t.Errorf("Reclaim: %d, %v", n, err)

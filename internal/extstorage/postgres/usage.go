@@ -31,6 +31,49 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ex
 	return usage, nil
 }
 
+// ListUsage implements extstorage.Store.
+func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []ext.InstallUsage, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	var (
+		u          ext.InstallUsage
+		registered installRow
+	)
+	err = s.db.Each(ctx, sqlListUsage, bounds(span, limit),
+		func() { all = nil },
+		func() (err error) {
+			u.Registered, err = registered.install()
+			all = append(all, u)
+			return err
+		}, append([]any{&u.Tenant, &u.Install, &u.Bytes, &u.Keys, &u.Namespaces}, registered.columns()...)...)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Uncounted implements extstorage.Store.
+func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []ext.Owner, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	var o ext.Owner
+	err = s.db.Each(ctx, sqlUncounted, bounds(span, limit), func() { all = nil }, func() error {
+		all = append(all, o)
+		return nil
+	}, &o.Tenant, &o.Install)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+func bounds(span ext.Span, limit int) []any {
+	after, last := span.Bounds()
+	return []any{string(after.Tenant), string(after.Install), string(last.Tenant), string(last.Install), int64(limit)}
+}
+
 // Totals implements extstorage.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t ext.Totals, err error) {
 	_, err = s.db.One(ctx, sqlTotals, []any{soft, now(at), int64(ext.ExpiredCounted)},

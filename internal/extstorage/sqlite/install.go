@@ -16,33 +16,38 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	if err := o.Check(); err != nil {
 		return in, err
 	}
-	var namespaces string
+	found := false
 	err = s.db.Read(ctx, "ext.install", func(c *sqlite.Conn) error {
-		var found bool
-		in, found, err = sqlitedb.One(c, sqlInstall, func(r *sqlite.Stmt) ext.Install {
-			namespaces = r.ColumnText(5)
-			return ext.Install{
-				Registration: ext.Registration{
-					Tier: r.ColumnText(0),
-					Overrides: ext.Overrides{
-						Quota: ext.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
-						Until: ext.Moment(r.ColumnInt64(4)),
-					},
-				},
-				RevokedAt: ext.Moment(r.ColumnInt64(6)), CreatedAt: ext.Moment(r.ColumnInt64(7)), UpdatedAt: ext.Moment(r.ColumnInt64(8)),
-			}
+		return sqlitedb.Each(c, sqlInstall, func(r *sqlite.Stmt) (err error) {
+			found = true
+			in, err = scanInstall(r)
+			return err
 		}, o.Tenant, o.Install)
-		if err == nil && !found {
-			err = ext.ErrNoInstall
-		}
-		return err
 	})
-	if err == nil && namespaces != "" {
+	if err == nil && !found {
+		err = ext.ErrNoInstall
+	}
+	return in, err
+}
+
+// scanInstall reads installColumns.
+func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
+	in = ext.Install{
+		Registration: ext.Registration{
+			Tier: r.ColumnText(0),
+			Overrides: ext.Overrides{
+				Quota: ext.Quota{Bytes: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2), Keys: r.ColumnInt64(3)},
+				Until: ext.Moment(r.ColumnInt64(4)),
+			},
+		},
+		RevokedAt: ext.Moment(r.ColumnInt64(6)), CreatedAt: ext.Moment(r.ColumnInt64(7)), UpdatedAt: ext.Moment(r.ColumnInt64(8)),
+	}
+	if namespaces := r.ColumnText(5); namespaces != "" {
 		if err := json.Unmarshal([]byte(namespaces), &in.Namespaces); err != nil {
 			return ext.Install{}, fault.Wrap(fault.Internal, "a kept install is not whole", err)
 		}
 	}
-	return in, err
+	return in, nil
 }
 
 // SetInstall implements extstorage.Installs.

@@ -140,6 +140,41 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.U
 	return u, err
 }
 
+// ListUsage implements extstorage.Store.
+func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []ext.InstallUsage, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	after, last := span.Bounds()
+	err = s.db.Read(ctx, "ext.list_usage", func(c *sqlite.Conn) error {
+		return sqlitedb.Each(c, sqlListUsage, func(r *sqlite.Stmt) error {
+			in, err := scanInstall(r)
+			all = append(all, ext.InstallUsage{
+				Owner:      ext.Owner{Tenant: ext.TenantID(r.ColumnText(9)), Install: ext.InstallID(r.ColumnText(10))},
+				Counters:   ext.Counters{Bytes: r.ColumnInt64(11), Keys: r.ColumnInt64(12), Namespaces: r.ColumnInt64(13)},
+				Registered: in,
+			})
+			return err
+		}, after.Tenant, after.Install, last.Tenant, last.Install, limit)
+	})
+	return all, err
+}
+
+// Uncounted implements extstorage.Store.
+func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []ext.Owner, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	after, last := span.Bounds()
+	err = s.db.Read(ctx, "ext.uncounted", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.All(c, sqlUncounted, func(r *sqlite.Stmt) ext.Owner {
+			return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}
+		}, after.Tenant, after.Install, last.Tenant, last.Install, limit)
+		return err
+	})
+	return all, err
+}
+
 // Totals implements extstorage.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
 	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {

@@ -67,8 +67,30 @@ const (
 			SELECT count(*) AS installs, sum(bytes_used) AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
 			FROM ext_storage_usage GROUP BY tenant_id
 		)`
+	sqlListUsage = `SELECT ` + installColumns + `, u.tenant_id, u.extension_install_id, bytes_used, keys_count, namespaces_count
+		FROM ext_storage_usage u
+		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
+		WHERE (u.tenant_id, u.extension_install_id) > (?1, ?2) AND (u.tenant_id, u.extension_install_id) <= (?3, ?4) AND ` + counted + `
+		ORDER BY u.tenant_id, u.extension_install_id LIMIT ?5 + 0`
+	counted = `(u.bytes_used, u.keys_count, u.namespaces_count, u.change_seq) <> (0, 0, 0, 0)`
+
 	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`
 )
+
+// sqlUncounted finds owners of records, or of counters of namespaces, who have no
+// counters.
+var sqlUncounted = uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) +
+	` ORDER BY tenant_id, extension_install_id LIMIT ?5 + 0`
+
+func uncounted(table string) string {
+	return `SELECT tenant_id, extension_install_id FROM (
+			SELECT DISTINCT tenant_id, extension_install_id FROM ` + table + `
+			WHERE (tenant_id, extension_install_id) > (?1, ?2) AND (tenant_id, extension_install_id) <= (?3, ?4)
+		) o
+		WHERE NOT EXISTS (
+			SELECT 1 FROM ext_storage_usage u WHERE u.tenant_id = o.tenant_id AND u.extension_install_id = o.extension_install_id AND ` + counted + `
+		)`
+}
 
 // What is over.
 const (
@@ -102,8 +124,9 @@ const (
 
 // Registered installs.
 const (
-	sqlInstall = `SELECT tier, overrides ->> 'bytes', overrides ->> 'namespaces', overrides ->> 'keys',
-		override_until, namespaces, revoked_at, created_at, updated_at FROM ext_storage_installs` + mine
+	installColumns = `tier, overrides ->> 'bytes', overrides ->> 'namespaces', overrides ->> 'keys',
+		override_until, namespaces, revoked_at, i.created_at, i.updated_at`
+	sqlInstall    = `SELECT ` + installColumns + ` FROM ext_storage_installs i` + mine
 	sqlSetInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
 		VALUES (?1, ?2, ?3, json_object('bytes', ?4, 'namespaces', ?5, 'keys', ?6), ?7, ?8, ?9, ?9)
 		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,

@@ -31,6 +31,12 @@ func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	return storetest.Harness{
 		Store: s, Registry: s, Installs: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
+		Damage: func(t testing.TB, sql string) {
+			err := db.Write(t.Context(), "damage", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 

@@ -51,17 +51,22 @@ func (u *user) wantInstall(want ext.Install) {
 	equal(u.t, "install", got, want)
 }
 
-// setAndRead: what is registered comes back, every field of it.
-func setAndRead(t *testing.T, u *user) {
-	_, err := u.h.Installs.Install(t.Context(), u.owner)
-	wantError(t, "one that nobody registered", err, ext.ErrNoInstall)
-	for _, r := range []ext.Registration{
+// registrations are of every kind.
+func registrations() []ext.Registration {
+	return []ext.Registration{
 		{},
 		{Tier: "gold"},
 		{Tier: `"é'`, Namespaces: map[ext.Namespace]ext.Access{}},
 		{Tier: "a", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: noon + day}},
 		{Tier: "b", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read, "t": ext.Modify, "a-b": ext.Read | ext.Modify, "none": 0}},
-	} {
+	}
+}
+
+// setAndRead: what is registered comes back, every field of it.
+func setAndRead(t *testing.T, u *user) {
+	_, err := u.h.Installs.Install(t.Context(), u.owner)
+	wantError(t, "one that nobody registered", err, ext.ErrNoInstall)
+	for _, r := range registrations() {
 		u := u.other()
 		equal(t, "created", u.setInstall(r, false), true)
 		u.wantInstall(ext.Install{Registration: r, CreatedAt: u.now, UpdatedAt: u.now})

@@ -30,6 +30,10 @@ type Harness struct {
 	// Events reads the events that an install has in the outbox, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
 
+	// Damage runs SQL that no Store would, of the tables that every backend has.
+	// nil where there are none.
+	Damage func(t testing.TB, sql string)
+
 	// Faulty opens another Harness on a database of its own, whose engine asks
 	// fault at every point where it can fail, and treats what that returns as
 	// its error. nil leaves the group Faults out.
@@ -124,6 +128,7 @@ func groups() []group {
 		{name: "Installs", checks: installChecks()},
 		{name: "Isolation", checks: isolationChecks()},
 		{name: "Usage", checks: usageChecks()},
+		{name: "Span", checks: spanChecks()},
 		{name: "Faults", checks: faultChecks()},
 		{name: "Sweep", checks: append(sweepChecks(), modelChecks()...), serial: true},
 	}

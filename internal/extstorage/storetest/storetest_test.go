@@ -150,6 +150,26 @@ func (s *memory) Totals(_ context.Context, soft int64, now ext.Moment) (t ext.To
 	return t, nil
 }
 
+func (s *memory) ListUsage(_ context.Context, span ext.Span, limit int) (all []ext.InstallUsage, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	after, last := span.Bounds()
+	for o, m := range s.models {
+		if m.last > 0 && after.Compare(o) < 0 && o.Compare(last) <= 0 {
+			all = append(all, ext.InstallUsage{Owner: o, Counters: m.counters(), Registered: s.installs[o]})
+		}
+	}
+	slices.SortFunc(all, func(a, b ext.InstallUsage) int { return a.Compare(b.Owner) })
+	return all[:min(limit, len(all))], nil
+}
+
+func (s *memory) Uncounted(_ context.Context, span ext.Span, _ int) ([]ext.Owner, error) {
+	return nil, span.Check()
+}
+
 func (s *memory) Ping(context.Context) error { return nil }
 
 func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (sc ext.Schema, err error) {
