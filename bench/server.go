@@ -16,8 +16,8 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/tokenlib"
-	"holdfast/internal/testdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/testdb"
 )
 
 // server is `holdfast serve` with a folder of its own and settings as shipped,
