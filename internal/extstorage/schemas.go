@@ -190,7 +190,14 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	return report, ErrNoSchema
 }
 
+// report compares a document with the active one, and makes the dry run.
 func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []byte) (report SchemaReport, err error) {
+	select {
+	case s.dryRuns <- struct{}{}:
+		defer func() { <-s.dryRuns }()
+	case <-ctx.Done():
+		return report, fault.Wrap(fault.Unavailable, "there are too many dry runs at once", context.Cause(ctx))
+	}
 	active, err := s.Registry.Active(ctx, o, ns)
 	if err != nil {
 		return report, err
@@ -211,7 +218,7 @@ func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []
 const (
 	schemaTries = 32 // requests that try a schema, or wait for that
 	triesOfOne  = 4  // of them, of an install
-	dryRuns     = 2  // at a time
+	dryRuns     = 2  // at a time, with the comparison before each
 )
 
 // enterTry counts one more request that tries a schema; leave ends it.
@@ -225,12 +232,6 @@ func (s *Service) enterTry(o Owner) (leave func(), err error) {
 
 // dryRun goes through the records of a namespace page by page.
 func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []byte) (run DryRun, err error) {
-	select {
-	case s.dryRuns <- struct{}{}:
-		defer func() { <-s.dryRuns }()
-	case <-ctx.Done():
-		return run, fault.Wrap(fault.Unavailable, "there are too many dry runs at once", context.Cause(ctx))
-	}
 	now := s.moment()
 	for after := (Position{Namespace: ns}); ; {
 		records, err := s.Store.Export(ctx, o, after, MaxPage, now)

@@ -59,19 +59,39 @@ func Compatible(before, after []byte) (Report, error) {
 	}
 	c := comparison{before: o, after: n, seen: map[[2]*node]bool{}}
 	c.compare(o.nodes[0], n.nodes[0], nil)
+	if c.cut {
+		c.report = append(c.report, Change{"", "there is more to compare than is told here", c.untold})
+	}
 	return c.report, nil
 }
+
+// What a comparison may come to. References in circles of different lengths meet
+// in as many pairs as the product of the two, each inside of the one before.
+const (
+	maxPairs   = 5_000
+	maxChanges = 1_000
+)
 
 // comparison is one under way.
 type comparison struct {
 	before, after *document
 	seen          map[[2]*node]bool // what refers to itself is compared once
 	report        Report
+
+	cut    bool   // not everything was compared, or is in the report;
+	untold Effect // the worst of the rest
 }
 
 func (c *comparison) add(at pointer, effect Effect, change string) {
+	if len(c.report) == maxChanges {
+		c.leave(effect)
+		return
+	}
 	c.report = append(c.report, Change{at.String(), change, effect})
 }
+
+// leave leaves something out of the report.
+func (c *comparison) leave(effect Effect) { c.cut, c.untold = true, max(c.untold, effect) }
 
 // anything is the schema that an absent keyword stands for.
 var anything = &node{flat: true}
@@ -93,6 +113,10 @@ func (c *comparison) compare(o, n *node, at pointer) {
 		n, at = t, t.at
 	}
 	if c.seen[[2]*node{o, n}] {
+		return
+	}
+	if c.cut || len(c.seen) == maxPairs {
+		c.leave(Unknown)
 		return
 	}
 	c.seen[[2]*node{o, n}] = true
@@ -271,16 +295,21 @@ func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 
 // names compares lists of required members.
 func (c *comparison) names(was, is []string, at pointer) {
-	for _, name := range is {
-		if !slices.Contains(was, name) {
-			c.add(at, Breaking, "a required member was added")
-		}
+	if lacks(was, is) {
+		c.add(at, Breaking, "a required member was added")
 	}
-	for _, name := range was {
-		if !slices.Contains(is, name) {
-			c.add(at, Harmless, "a member is not required any more")
-		}
+	if lacks(is, was) {
+		c.add(at, Harmless, "a member is not required any more")
 	}
+}
+
+// lacks reports whether some of the texts are not there.
+func lacks(there, texts []string) bool {
+	known := make(map[string]bool, len(there))
+	for _, text := range there {
+		known[text] = true
+	}
+	return slices.ContainsFunc(texts, func(text string) bool { return !known[text] })
 }
 
 // items compares what is said of the items of an array.

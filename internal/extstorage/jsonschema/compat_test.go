@@ -152,3 +152,44 @@ func TestCompatibleIsSound(t *testing.T) {
 	}
 	t.Logf("%d harmless changes, %d values", harmless, passed)
 }
+
+// TestCompatibleEnds: two documents of the size that is let in have many millions
+// of pairs and differences, and the report remains small and quick.
+func TestCompatibleEnds(t *testing.T) {
+	t.Parallel()
+	circle := func(n int, keyword string) string {
+		defs := make([]string, n)
+		for i := range defs {
+			defs[i] = fmt.Sprintf(`"%d":{"properties":{"x":{"$ref":"#/$defs/%d"}},%s}`, i, (i+1)%n, keyword)
+		}
+		return `{"$ref":"#/$defs/0","$defs":{` + strings.Join(defs, ",") + `}}`
+	}
+	list := func(n int, format string) string {
+		items := make([]string, n)
+		for i := range items {
+			items[i] = fmt.Sprintf(format, i)
+		}
+		return strings.Join(items, ",")
+	}
+	values, members := `{"additionalProperties":{"enum":[`+list(10_000, "%d")+`]}}`, list(1900, `"%d":{"const":"x"}`)
+	for what, c := range map[string]struct {
+		before, after string
+		effect        jsonschema.Effect
+	}{
+		"circles":           {circle(990, `"minimum":1`), circle(989, `"minLength":1`), jsonschema.Breaking},
+		"circles of others": {circle(990, `"title":"a"`), circle(989, `"title":"b"`), jsonschema.Unknown},
+		"values":            {values, `{"properties":{` + members + `}}`, jsonschema.Breaking},
+		"members":           {`{"properties":{` + members + `}}`, `{}`, jsonschema.Harmless},
+		"names":             {`{"required":[` + list(8000, `"a%d"`) + `]}`, `{"required":[` + list(8000, `"b%d"`) + `]}`, jsonschema.Breaking},
+	} {
+		for _, document := range []string{c.before, c.after} {
+			if err := jsonschema.Check([]byte(document)); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		report, err := jsonschema.Compatible([]byte(c.before), []byte(c.after))
+		if err != nil || len(report) > 1001 || report.Effect() != c.effect {
+			t.Errorf("%s: %d changes, %v, %v; want %v", what, len(report), report.Effect(), err, c.effect)
+		}
+	}
+}

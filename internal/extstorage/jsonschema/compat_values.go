@@ -73,15 +73,11 @@ func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 		c.add(at, Breaking, "only some values are allowed now")
 		return
 	}
-	for _, value := range was {
-		if !slices.Contains(is, value) {
-			c.add(at, Breaking, "a value is not allowed any more")
-		}
+	if lacks(is, was) {
+		c.add(at, Breaking, "a value is not allowed any more")
 	}
-	for _, value := range is {
-		if !slices.Contains(was, value) {
-			c.add(at, Harmless, "a value was added")
-		}
+	if lacks(was, is) {
+		c.add(at, Harmless, "a value was added")
 	}
 }
 
