@@ -371,15 +371,15 @@ func TestAbort(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
-		s := p.build(t, "https://example.org/sync", nil, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
+		vars := []string{"HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync", "HOLDFAST_SERVER__LISTEN=" + binary.FreePort(t)}
+		s := p.build(t, "https://example.org/sync", nil, vars...)
 		c := s.user(1)
 		s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"x"}`)
 		for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 			s.server.Signal(end)
 			<-s.server.Ended
 			s.want(t, c, http.StatusBadGateway, "GET", "/storage/col/x", "")
-			s.server = binary.Start(t, s.server.Data, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync",
-				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.server.URL, "http://"))
+			s.server = binary.Start(t, s.server.Data, vars...)
 			ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
 			defer cancel()
 			tick := time.NewTicker(50 * time.Millisecond)
