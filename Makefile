@@ -66,6 +66,8 @@ testservers:
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
 	python3-venv:/usr/lib/python3*/ensurepip npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl
+# A mirror may be slow, and another apt may be at work.
+APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300
 # Debian has no emulator of Spanner, Google's package source has. It is installed
 # where apt knows it, and nothing fails without.
 SPANNERDEP := google-cloud-cli-spanner-emulator
@@ -76,14 +78,17 @@ test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not
 	for dep in $(DEPS); do ls $${dep#*:} >/dev/null 2>&1 || missing="$$missing $${dep%%:*}"; done; \
 	if ! ls $(SPANNER) >/dev/null 2>&1 && ! command -v emulator_main >/dev/null && [ -z "$$TEST_SPANNER_EMULATOR$$TEST_SPANNER_EMULATOR_BIN$(SKIP_DEPS)" ]; then \
 		if [ "$$(id -u)" = 0 ] && apt-cache show $(SPANNERDEP) >/dev/null 2>&1; then \
-			DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(SPANNERDEP) >/dev/null || true; \
+			DEBIAN_FRONTEND=noninteractive $(APT) install -y --no-install-recommends $(SPANNERDEP) >/dev/null || true; \
 		fi; \
 		ls $(SPANNER) >/dev/null 2>&1 || echo "test-deps: tests on Spanner will be skipped; to run them install $(SPANNERDEP) from Google's package source"; \
 	fi; \
 	if [ -z "$$missing" ] || [ -n "$(SKIP_DEPS)" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive SYSTEMD_OFFLINE=1; \
-		apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null && exit 0; \
+		for pause in 0 10; do \
+			sleep $$pause; \
+			$(APT) update && $(APT) install -y --no-install-recommends $$missing >/dev/null && exit 0; \
+		done; \
 	fi; \
 	echo "test-deps: some tests will be skipped; to run them install$$missing"
 
