@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -393,5 +394,57 @@ func TestWriteOnly(t *testing.T) {
 		if err := ask(); !errors.Is(err, ext.ErrAccess) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// lookedAt counts how often it was asked for changes.
+type lookedAt struct {
+	ext.Store
+	times int
+}
+
+func (l *lookedAt) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, now ext.Moment) (ext.Feed, error) {
+	l.times++
+	return l.Store.Changes(ctx, o, since, limit, now)
+}
+
+// TestChangesHidden: many changes that the bearer may not read are passed over in
+// large steps, however few are asked for, and none of the others is lost.
+func TestChangesHidden(t *testing.T) {
+	t.Parallel()
+	var looked lookedAt
+	m := newRoom(t, func(o *ext.Options) {
+		looked.Store = o.Store
+		o.Store = &looked
+	})
+	write := func(n int, namespaces ...ext.Namespace) {
+		t.Helper()
+		w := ext.Write{Now: ext.At(m.clock.Now()), Quota: ext.DefaultQuota()}
+		for range n {
+			for _, ns := range namespaces {
+				w.Ops = append(w.Ops, ext.Op{Namespace: ns, Key: "k", Value: "1", Metadata: ext.EmptyObject})
+			}
+		}
+		if _, err := m.store.Apply(t.Context(), m.r.Grant.Owner, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1500, "hidden")
+	write(3, "hidden", "a")
+	write(1500, "hidden")
+	var got []ext.Seq
+	since := ext.Seq(0)
+	for last := ext.Seq(3006); since < last; {
+		feed, err := m.Changes(t.Context(), m.r, since, 1, 0)
+		if err != nil || len(feed.Changes) > 1 || feed.Last <= since {
+			t.Fatalf("since %d: %+v, %v", since, feed, err)
+		}
+		for _, c := range feed.Changes {
+			got = append(got, c.Seq)
+		}
+		since = feed.Last
+	}
+	if !slices.Equal(got, []ext.Seq{1502, 1504, 1506}) || looked.times > 20 {
+		t.Errorf("changes %d, looked at %d times", got, looked.times)
 	}
 }

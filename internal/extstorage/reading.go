@@ -96,8 +96,12 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 		return Feed{}, &ValidationError{Pointer: "/wait", Reason: "must be 0 to 60 seconds"}
 	}
 	until := s.Clock().Add(wait)
-	for {
-		feed, full, made, leave, err := s.look(ctx, r, since, limit)
+	for page := limit; ; {
+		feed, full, made, leave, err := s.look(ctx, r, since, page)
+		if len(feed.Changes) > limit {
+			feed.Changes = feed.Changes[:limit]
+			feed.Last = feed.Changes[limit-1].Seq
+		}
 		if err != nil || len(feed.Changes) > 0 {
 			leave()
 			return feed, err
@@ -108,7 +112,9 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 			leave()
 			return feed, nil
 		}
-		if !full {
+		if full {
+			page = MaxChanges // there may be many that the bearer may not read
+		} else {
 			select {
 			case <-made:
 			case <-s.After(min(left, s.Config.PollEvery)):
