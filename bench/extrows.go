@@ -177,17 +177,12 @@ func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"`
 // which is stopped meanwhile. Each record has a change of its own, which is of
 // today: the sweep would take it away otherwise.
 func (s *server) growExt(ctx context.Context, first, installs, keys, bytes int) error {
-	s.stop()
-	var err error
-	if s.engine.postgres != nil {
-		err = s.engine.growExtPostgres(ctx, first, installs, keys, bytes)
-	} else {
-		err = growExtSQLite(extFile(s.data()), first, installs, keys, bytes)
-	}
-	if err != nil {
-		return fmt.Errorf("fill the tables: %w", err)
-	}
-	return s.start(ctx)
+	return s.fill(ctx, func() error {
+		if s.engine.postgres != nil {
+			return s.engine.growExtPostgres(ctx, first, installs, keys, bytes)
+		}
+		return growExtSQLite(extFile(s.data()), first, installs, keys, bytes)
+	})
 }
 
 // The tables as a server would have filled them. Parameters: the first install,
@@ -231,12 +226,7 @@ var (
 )
 
 func growExtSQLite(file string, first, installs, keys, bytes int) error {
-	return withFile(file, func(c *sqlite.Conn) error {
-		for _, pragma := range []string{`journal_mode = OFF`, `synchronous = OFF`, `locking_mode = EXCLUSIVE`, `cache_size = -262144`} {
-			if err := sqlitex.ExecuteTransient(c, `PRAGMA `+pragma, nil); err != nil {
-				return err
-			}
-		}
+	return fillFile(file, func(c *sqlite.Conn) error {
 		at := time.Now().Add(-24 * time.Hour).UnixMilli()
 		for _, sql := range liteGrowExt {
 			sql = fmt.Sprintf(sql, extFirst+first, installs, keys, bytes, extPutNamespace, extText(bytes), at)

@@ -134,14 +134,18 @@ func (l *rowsLine) check(ctx context.Context, users []credentials) error {
 // grow gives users with ids from first on so many records each, past the
 // server, which is stopped meanwhile: through it, it would take hours.
 func (s *server) grow(ctx context.Context, first, users, records, bytes int) error {
+	return s.fill(ctx, func() error {
+		if s.engine.postgres != nil {
+			return s.engine.growPostgres(ctx, first, users, records, bytes)
+		}
+		return growSQLite(file(s.data()), first, users, records, bytes)
+	})
+}
+
+// fill fills the tables past the server, which is stopped meanwhile.
+func (s *server) fill(ctx context.Context, fill func() error) error {
 	s.stop()
-	var err error
-	if s.engine.postgres != nil {
-		err = s.engine.growPostgres(ctx, first, users, records, bytes)
-	} else {
-		err = growSQLite(file(s.data()), first, users, records, bytes)
-	}
-	if err != nil {
+	if err := fill(); err != nil {
 		return fmt.Errorf("fill the tables: %w", err)
 	}
 	return s.start(ctx)
@@ -171,6 +175,17 @@ const (
 )
 
 func growSQLite(file string, first, users, records, bytes int) error {
+	return fillFile(file, func(c *sqlite.Conn) error {
+		args := []any{first, users, records, bytes, collectionIDs[putCollection]}
+		if err := sqlitex.ExecuteTransient(c, liteGrowUsers, &sqlitex.ExecOptions{Args: args}); err != nil {
+			return err
+		}
+		return sqlitex.ExecuteTransient(c, liteGrowRecords, &sqlitex.ExecOptions{Args: append(args, payload(bytes))})
+	})
+}
+
+// fillFile opens a file so that nothing of it is kept but in its end.
+func fillFile(file string, fill func(*sqlite.Conn) error) error {
 	return withFile(file, func(c *sqlite.Conn) error {
 		for _, pragma := range []string{
 			`journal_mode = OFF`, `synchronous = OFF`, `locking_mode = EXCLUSIVE`, `cache_size = -262144`, `foreign_keys = OFF`,
@@ -179,11 +194,7 @@ func growSQLite(file string, first, users, records, bytes int) error {
 				return err
 			}
 		}
-		args := []any{first, users, records, bytes, collectionIDs[putCollection]}
-		if err := sqlitex.ExecuteTransient(c, liteGrowUsers, &sqlitex.ExecOptions{Args: args}); err != nil {
-			return err
-		}
-		return sqlitex.ExecuteTransient(c, liteGrowRecords, &sqlitex.ExecOptions{Args: append(args, payload(bytes))})
+		return fill(c)
 	})
 }
 

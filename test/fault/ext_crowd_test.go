@@ -120,7 +120,7 @@ func runThrong(t *testing.T, servers int, data string, vars ...string) {
 	h.installs = []*install{c.in}
 	h.audited()
 	for _, at := range slices.SortedFunc(maps.Keys(c.history), spot.compare) {
-		if why := linearKey(c.history[at]); why != "" {
+		if why := disorder(keyModel(), c.history[at]); why != "" {
 			t.Fatalf("%s/%s: %s", at.namespace, at.key, why)
 		}
 	}

@@ -1,12 +1,8 @@
 package fault
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -97,35 +93,6 @@ func keyModel() porcupine.Model {
 	}
 }
 
-// linearKey says why the history of a key has no order in which each answer is
-// true; "" when it has one.
-func linearKey(h history) string {
-	result, info := porcupine.CheckOperationsVerbose(keyModel(), h, checkBound)
-	if result == porcupine.Ok {
-		return ""
-	}
-	var longest []porcupine.Operation
-	for _, order := range info.PartialLinearizationsOperations()[0] {
-		if len(order) > len(longest) {
-			longest = order
-		}
-	}
-	placed := map[any]bool{}
-	for _, o := range longest {
-		placed[o.Metadata] = true
-	}
-	rest := slices.DeleteFunc(slices.Clone(h), func(o porcupine.Operation) bool { return placed[o.Metadata] })
-	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %d of %d requests have an order\n", result, len(longest), len(h))
-	for what, ops := range map[string][]porcupine.Operation{"placed": longest[max(0, len(longest)-10):], "no place": rest[:min(len(rest), 20)]} {
-		for _, o := range ops {
-			fmt.Fprintf(&text, "  %s %v to %v: client %d %+v: %+v\n", what, time.Duration(o.Call), time.Duration(o.Return), o.ClientId, o.Input, o.Output)
-		}
-	}
-	return text.String()
-}
-
 // happened adds a move to a history.
 func (h *history) happened(client int, from, to int64, m move, o outcome) {
 	*h = append(*h, porcupine.Operation{ClientId: client, Input: m, Call: from, Output: o, Return: to, Metadata: len(*h)})
@@ -204,7 +171,7 @@ func TestKeyModelBites(t *testing.T) {
 			t.Parallel()
 			var h history
 			c.make(&h)
-			if why := linearKey(h); (why == "") != c.right {
+			if why := disorder(keyModel(), h); (why == "") != c.right {
 				t.Errorf("right: %v, but it says %q", c.right, why)
 			}
 		})

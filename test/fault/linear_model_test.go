@@ -139,10 +139,10 @@ func model() porcupine.Model {
 // take. A search that does not end has not shown anything.
 const checkBound = 20 * time.Second
 
-// linear says why the history of a user has no order in which each answer is
+// disorder says why a history has no order in which, by the model, each answer is
 // true; "" when it has one.
-func linear(history []porcupine.Operation) string {
-	result, info := porcupine.CheckOperationsVerbose(model(), history, checkBound)
+func disorder(m porcupine.Model, h history) string {
+	result, info := porcupine.CheckOperationsVerbose(m, h, checkBound)
 	if result == porcupine.Ok {
 		return ""
 	}
@@ -152,19 +152,19 @@ func linear(history []porcupine.Operation) string {
 			longest = order
 		}
 	}
-	var w world
+	state := m.Init()
 	placed := map[any]bool{}
 	for _, o := range longest {
-		_, w = w.step(o.Input.(ask), o.Output.(reply))
+		_, state = m.Step(state, o.Input, o.Output)
 		placed[o.Metadata] = true
 	}
-	rest := slices.DeleteFunc(slices.Clone(history), func(o porcupine.Operation) bool { return placed[o.Metadata] })
+	rest := slices.DeleteFunc(slices.Clone(h), func(o porcupine.Operation) bool { return placed[o.Metadata] })
 	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %d of %d requests have an order, to\n  %+v\n", result, len(longest), len(history), w)
+	fmt.Fprintf(&text, "%s: %d of %d requests have an order, to\n  %+v\n", result, len(longest), len(h), state)
 	lines := func(what string, ops []porcupine.Operation) {
 		for _, o := range ops {
-			fmt.Fprintf(&text, "  %s %v to %v: client %d %v: %+v\n", what, time.Duration(o.Call), time.Duration(o.Return), o.ClientId, o.Input, o.Output)
+			fmt.Fprintf(&text, "  %s %v to %v: client %d %+v: %+v\n", what, time.Duration(o.Call), time.Duration(o.Return), o.ClientId, o.Input, o.Output)
 		}
 	}
 	lines("placed", longest[max(0, len(longest)-10):])
@@ -284,7 +284,7 @@ func TestModelBites(t *testing.T) {
 			t.Parallel()
 			var h history
 			c.make(&h)
-			if why := linear(h); (why == "") != c.right {
+			if why := disorder(model(), h); (why == "") != c.right {
 				t.Errorf("right: %v, but it says %q", c.right, why)
 			}
 		})

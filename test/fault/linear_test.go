@@ -101,7 +101,7 @@ func runCrowd(t *testing.T, servers int, long time.Duration, data string, vars .
 	for i, u := range c.users {
 		c.settle(sums, i, u)
 		requests += len(c.history[u])
-		if why := linear(c.history[u]); why != "" {
+		if why := disorder(model(), c.history[u]); why != "" {
 			t.Fatalf("user %s: %s", u.path, why)
 		}
 	}
