@@ -25,7 +25,7 @@ type outage struct {
 
 // dbPatience is how long the server of an outage waits for a connection, and how
 // long for a statement.
-const dbPatience = 2 * time.Second
+const dbPatience = 4 * time.Second
 
 // newOutage runs a server on the database under the address at, which may lead
 // through what breaks.
