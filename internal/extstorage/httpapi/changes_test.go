@@ -99,7 +99,7 @@ func TestShutdownEndsWaits(t *testing.T) {
 	t.Parallel()
 	waits := make(chan struct{}, 10)
 	s := start(t, setup{
-		fails: true, rates: &ext.Rates{Reads: 1, ReadBurst: 1, Writes: 1, WriteBurst: 1, Tenant: 10, TenantBurst: 10},
+		log: quiet, rates: &ext.Rates{Reads: 1, ReadBurst: 1, Writes: 1, WriteBurst: 1, Tenant: 10, TenantBurst: 10},
 		after: func(time.Duration) <-chan time.Time {
 			waits <- struct{}{}
 			return nil

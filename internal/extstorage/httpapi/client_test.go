@@ -6,12 +6,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/internal/web/webtest"
 )
 
 // client is who has a token for an install of its own.
@@ -84,32 +85,14 @@ func (c *client) request(method, target string, body io.Reader, headers ...strin
 
 func (c *client) requestTo(base, method, target string, body io.Reader, headers ...string) *http.Request {
 	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), method, base, body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	// Opaque goes over the wire as it is, where a path would be escaped anew.
-	r.URL = &url.URL{Scheme: "http", Host: r.Host, Opaque: target}
+	r := webtest.Request(c.t, base, method, target, body)
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
 	}
 	if method == http.MethodPatch && !strings.Contains(target, "/schemas/") {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	for i, h := range headers {
-		name, value, _ := strings.Cut(h, ":")
-		if value == "" {
-			r.Header.Del(name)
-			continue
-		}
-		if !slices.ContainsFunc(headers[:i], func(earlier string) bool { return strings.HasPrefix(earlier, name+":") }) {
-			r.Header.Del(name)
-		}
-		r.Header.Add(name, strings.TrimSpace(value))
-	}
+	webtest.SetHeaders(r, headers...)
 	return r
 }
 

@@ -19,7 +19,7 @@ import (
 // TestFailures: what is ours has a status of ours, and no cause.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{fails: true})
+	s := start(t, setup{log: quiet})
 	c := s.install(t)
 	var failure error
 	fail := func(context.Context) error { return failure }
@@ -58,7 +58,7 @@ func TestFailures(t *testing.T) {
 // A request that takes too long ends, and its work with it.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{fails: true, timeout: 20 * time.Millisecond})
+	s := start(t, setup{log: quiet, timeout: 20 * time.Millisecond})
 	c := s.install(t)
 	hang := func(ctx context.Context) error {
 		<-ctx.Done()
@@ -101,7 +101,7 @@ func TestSlowBody(t *testing.T) {
 // A server that sheds load answers as every error is.
 func TestShedding(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{fails: true, gate: web.NewGate(1, time.Nanosecond)})
+	s := start(t, setup{log: quiet, gate: web.NewGate(1, time.Nanosecond)})
 	c := s.install(t)
 	inside, leave := make(chan struct{}), make(chan struct{})
 	s.store.get = func(context.Context) error {

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -25,12 +24,16 @@ import (
 	"holdfast/internal/openapitest"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // dawn is when tests begin.
 var dawn = time.UnixMilli(1_790_000_000_123)
+
+// quiet is the log of a server whose failures are expected.
+var quiet = slog.New(slog.DiscardHandler)
 
 // setup is what a test wants otherwise than by default.
 type setup struct {
@@ -41,9 +44,8 @@ type setup struct {
 	gate    *web.Gate
 	pace    web.Rate
 	after   func(time.Duration) <-chan time.Time
-	log     *slog.Logger
-	fails   bool // failures of the server are expected
-	alone   bool // what is exchanged is not HTTP as the description has it
+	log     *slog.Logger // nil: one that has failures of the server fail the test
+	alone   bool         // what is exchanged is not HTTP as the description has it
 }
 
 // server is the room's three listeners, on a database of its own and a clock
@@ -167,25 +169,12 @@ var description = func() func(testing.TB) *openapitest.Document {
 	}
 }()
 
-// listen serves as the binary does, and fails the test when the server finds a
-// failure of its own that was not expected.
 func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(string) string, with setup) *httptest.Server {
 	t.Helper()
-	log := with.log
-	switch {
-	case log != nil:
-	case with.fails:
-		log = slog.New(slog.DiscardHandler)
-	default:
-		log = slog.New(failures{t: t})
-	}
-	room := web.Room{
+	return webtest.Serve(t, web.Room{
 		Name: "extstorage", Serve: serve, Error: fail, Gate: with.gate,
 		Route: func(r *http.Request) string { return label(r.URL.EscapedPath()) },
-	}
-	s := httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))
-	t.Cleanup(s.Close)
-	return s
+	}, web.Options{Log: with.log, Pace: with.pace})
 }
 
 func openStore(t testing.TB) *sqlite.Store {
@@ -199,21 +188,3 @@ type judges struct{ *jsonschema.Judges }
 func newJudges() judges { return judges{jsonschema.NewJudges(1<<20, nil)} }
 
 func (judges) Trial(context.Context, []byte, [][]byte) error { return nil }
-
-// failures is a log that turns warnings, which the server writes with a 5xx,
-// and panics into failures of a test.
-type failures struct{ t testing.TB }
-
-func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
-func (f failures) WithAttrs([]slog.Attr) slog.Handler           { return f }
-func (f failures) WithGroup(string) slog.Handler                { return f }
-
-func (f failures) Handle(_ context.Context, r slog.Record) error {
-	line := r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += fmt.Sprintf(" %v", a)
-		return true
-	})
-	f.t.Errorf("the server failed: %s", line)
-	return nil
-}

@@ -73,7 +73,7 @@ func TestExport(t *testing.T) {
 // A failure in the middle cuts the connection, lest a part be taken for all.
 func TestExportThatFails(t *testing.T) {
 	t.Parallel()
-	s := start(t, setup{fails: true})
+	s := start(t, setup{log: quiet})
 	c := s.install(t)
 	c.fill("a", numbered(150)...)
 	var gone atomic.Bool

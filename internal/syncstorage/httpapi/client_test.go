@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +13,7 @@ import (
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/web/webtest"
 )
 
 // user is a client of a server, with a storage user of its own.
@@ -71,26 +70,8 @@ func (u *user) request(method, target string, body io.Reader, headers ...string)
 
 func (u *user) unsigned(method, target string, body io.Reader, headers ...string) *http.Request {
 	u.t.Helper()
-	r, err := http.NewRequestWithContext(u.t.Context(), method, u.URL, body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	// Opaque goes over the wire as it is, where a path would be escaped anew.
-	r.URL = &url.URL{Scheme: "http", Host: r.Host, Opaque: target}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i, h := range headers {
-		name, value, _ := strings.Cut(h, ":")
-		if value == "" {
-			r.Header.Del(name)
-			continue
-		}
-		if !slices.ContainsFunc(headers[:i], func(earlier string) bool { return strings.HasPrefix(earlier, name+":") }) {
-			r.Header.Del(name)
-		}
-		r.Header.Add(name, strings.TrimSpace(value))
-	}
+	r := webtest.Request(u.t, u.URL, method, target, body)
+	webtest.SetHeaders(r, headers...)
 	return r
 }
 

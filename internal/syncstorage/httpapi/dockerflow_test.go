@@ -14,6 +14,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/httpapi"
 	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
 )
 
 // serveDockerflow serves d as the binary does.
@@ -24,8 +25,7 @@ func serveDockerflow(t *testing.T, d *httpapi.Dockerflow, log *slog.Logger) func
 		t.Fatal(err)
 	}
 	d.Address, d.Log = addresses.Resolve, log
-	s := &server{}
-	s.listen(t, web.Room{Name: "server", Serve: d.Serve, Error: httpapi.WriteError, Route: func(*http.Request) string { return "" }}, setup{log: log})
+	s := webtest.Serve(t, web.Room{Name: "server", Serve: d.Serve, Error: httpapi.WriteError, Route: func(*http.Request) string { return "" }}, web.Options{Log: log})
 	client := s.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return func(method, path string) *answer {
@@ -101,7 +101,6 @@ func TestDockerflow(t *testing.T) {
 // database to be away.
 func TestDockerflowWithoutRooms(t *testing.T) {
 	t.Parallel()
-	quiet := slog.New(slog.DiscardHandler)
 	tokensOnly := serveDockerflow(t, &httpapi.Dockerflow{Ping: func(context.Context) error { return nil }}, quiet)
 	tokensOnly("GET", "/__heartbeat__").is(200, `{"version":"","database":"Ok","status":"Ok"}`)
 	tokensOnly("GET", "/__lbheartbeat__").is(200, `{}`)

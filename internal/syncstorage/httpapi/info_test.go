@@ -115,7 +115,7 @@ func TestShedding(t *testing.T) {
 	t.Parallel()
 	busy, done := make(chan struct{}), make(chan struct{})
 	u := start(t, setup{
-		fails: true, gate: web.NewGate(1, time.Millisecond), backoff: func() time.Duration { return time.Minute },
+		log: quiet, gate: web.NewGate(1, time.Millisecond), backoff: func() time.Duration { return time.Minute },
 		store: func(s ss.Store) ss.Store {
 			return brokenStore{Store: s, put: func() error {
 				busy <- struct{}{}

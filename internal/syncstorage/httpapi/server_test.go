@@ -1,8 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +18,7 @@ import (
 	"holdfast/internal/syncstorage/sqlite"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,6 +28,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var dawn = time.UnixMilli(1790000000123)
 
 const secret = "the master secret of these tests"
+
+// quiet is the log of a server whose failures are expected.
+var quiet = slog.New(slog.DiscardHandler)
 
 // setup is what a test wants otherwise than by default.
 type setup struct {
@@ -40,8 +42,7 @@ type setup struct {
 	public  string // URL
 	pace    web.Rate
 	gate    *web.Gate
-	fails   bool // failures of the server are expected
-	log     *slog.Logger
+	log     *slog.Logger // nil: one that has failures of the server fail the test
 }
 
 // server is the room on a real listener, with a database of its own and a clock
@@ -83,27 +84,12 @@ func start(t testing.TB, with setup) *server {
 		Address:  addresses.Resolve,
 		Backoff:  with.backoff,
 	}
-	s.listen(t, web.Room{
+	s.Server = webtest.Serve(t, web.Room{
 		Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Gate: with.gate,
 		Route: func(r *http.Request) string { return httpapi.Label(r.URL.EscapedPath()) },
-	}, with)
-	return s
-}
-
-// listen serves a room as the binary does, and fails the test when the server
-// finds a failure of its own that was not expected.
-func (s *server) listen(t testing.TB, room web.Room, with setup) {
-	log := with.log
-	switch {
-	case log != nil:
-	case with.fails:
-		log = slog.New(slog.DiscardHandler)
-	default:
-		log = slog.New(failures{t: t})
-	}
-	s.Server = httptest.NewServer(room.Handler(web.Options{Log: log, Pace: with.pace}))
-	t.Cleanup(s.Close)
+	}, web.Options{Log: with.log, Pace: with.pace})
 	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // who asks waits for the answer
+	return s
 }
 
 func openStore(t testing.TB, readers int) *sqlite.Store {
@@ -118,22 +104,4 @@ func keyring(t testing.TB, secrets ...string) *tokenlib.Keyring {
 		t.Fatal(err)
 	}
 	return k
-}
-
-// failures is a log that turns warnings, which the server writes with a 5xx,
-// and panics into failures of a test.
-type failures struct{ t testing.TB }
-
-func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
-func (f failures) WithAttrs([]slog.Attr) slog.Handler           { return f }
-func (f failures) WithGroup(string) slog.Handler                { return f }
-
-func (f failures) Handle(_ context.Context, r slog.Record) error {
-	line := r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += fmt.Sprintf(" %v", a)
-		return true
-	})
-	f.t.Errorf("the server failed: %s", line)
-	return nil
 }

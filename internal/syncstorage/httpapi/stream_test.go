@@ -137,7 +137,7 @@ func TestListingFailsEarly(t *testing.T) {
 	t.Parallel()
 	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: fault.New(fault.Unavailable, "away")} {
 		released := false
-		u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
+		u := start(t, setup{log: quiet, store: func(s ss.Store) ss.Store {
 			return brokenStore{Store: s, list: cutAfter(2, err, &released)}
 		}}).user(t)
 		u.post("/storage/toys", bsos("a", "b", "c")).is(200)
@@ -157,7 +157,7 @@ func TestListingFailsEarly(t *testing.T) {
 func TestListingFailsLate(t *testing.T) {
 	t.Parallel()
 	released := false
-	u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
+	u := start(t, setup{log: quiet, store: func(s ss.Store) ss.Store {
 		return brokenStore{Store: s, list: cutAfter(90, errors.New("disk on fire"), &released)}
 	}}).user(t)
 	u.fill(100, 8000)
@@ -182,7 +182,7 @@ func TestListingFailsLate(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	var failure func() error
-	u := start(t, setup{fails: true, store: func(s ss.Store) ss.Store {
+	u := start(t, setup{log: quiet, store: func(s ss.Store) ss.Store {
 		return brokenStore{Store: s, put: func() error { return failure() }}
 	}}).user(t)
 	coded := func(code fault.Code) func() error {

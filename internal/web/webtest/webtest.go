@@ -1,0 +1,79 @@
+// Package webtest serves rooms to their tests, and makes requests that go over
+// the wire as they are written.
+package webtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/web"
+)
+
+// Serve serves a room as the binary does. Without a log of its own it fails the
+// test when the server finds a failure of its own.
+func Serve(t testing.TB, room web.Room, o web.Options) *httptest.Server {
+	if o.Log == nil {
+		o.Log = slog.New(failures{t})
+	}
+	s := httptest.NewServer(room.Handler(o))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// failures is a log that turns warnings, which the server writes with a 5xx,
+// and panics into failures of a test.
+type failures struct{ t testing.TB }
+
+func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (f failures) WithAttrs([]slog.Attr) slog.Handler           { return f }
+func (f failures) WithGroup(string) slog.Handler                { return f }
+
+func (f failures) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += fmt.Sprintf(" %v", a)
+		return true
+	})
+	f.t.Errorf("the server failed: %s", line)
+	return nil
+}
+
+// Request is a request to the server at base for a raw target. A body is said to
+// be JSON.
+func Request(t testing.TB, base, method, target string, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, base, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Opaque goes over the wire as it is, where a path would be escaped anew.
+	r.URL = &url.URL{Scheme: "http", Host: r.Host, Opaque: target}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// SetHeaders puts headers of the form "Name: value" in the place of those that
+// the request has; one without a value is left out.
+func SetHeaders(r *http.Request, headers ...string) {
+	for i, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		if value == "" {
+			r.Header.Del(name)
+			continue
+		}
+		if !slices.ContainsFunc(headers[:i], func(earlier string) bool { return strings.HasPrefix(earlier, name+":") }) {
+			r.Header.Del(name)
+		}
+		r.Header.Add(name, strings.TrimSpace(value))
+	}
+}
