@@ -3,6 +3,7 @@ package extstorage
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"holdfast/internal/fault"
 )
@@ -101,7 +102,7 @@ func (s *Service) auditUncounted(ctx context.Context, span Span, fn func(Owner, 
 func (s *Service) audit(ctx context.Context, o Owner, fn func(Owner, *Audit) error) error {
 	a, err := s.Store.Audit(ctx, o)
 	if err != nil {
-		return err
+		return fmt.Errorf("install %s of tenant %s: %w", o.Install, o.Tenant, err)
 	}
 	return fn(o, &a)
 }

@@ -113,6 +113,12 @@ func beside(t *testing.T, e extension) {
 		t.Errorf("usage:\n%s", out)
 	}
 	e.verb("ext", "usage", "--audit")
+	if out := s.Verb("ext", "usage", "--tenant", tenant); !strings.Contains(out, "\n"+tenant+"  "+e.install+"  ") {
+		t.Errorf("usage of all:\n%s", out)
+	}
+	if out := s.Verb("ext", "usage", "--audit"); !strings.HasSuffix(out, ", that differ: 0\n") {
+		t.Errorf("audit of all:\n%s", out)
+	}
 
 	// Out by the command, in by the command and by the API: the same records.
 	file := filepath.Join(t.TempDir(), "install.ndjson")

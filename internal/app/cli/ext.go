@@ -32,9 +32,13 @@ func (c *command) trial() *cobra.Command {
 type owner struct{ tenant, install string }
 
 func (o *owner) flags(cmd *cobra.Command) {
+	o.optional(cmd)
+	_ = cmd.MarkFlagRequired("tenant")
+}
+
+func (o *owner) optional(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.tenant, "tenant", "", "the tenant, a UUID")
 	cmd.Flags().StringVar(&o.install, "install", "", "the install, a UUID")
-	_ = cmd.MarkFlagRequired("tenant")
 }
 
 // parse reads the flags; an install may be left out where it is not needed.

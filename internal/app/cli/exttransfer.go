@@ -158,8 +158,9 @@ func (r *counting) Read(p []byte) (n int, err error) {
 type bar struct {
 	to    io.Writer // nil: nothing is shown
 	what  string
+	n     int64
 	total int64 // 0: not known
-	at    time.Time
+	drawn time.Time
 }
 
 func (c *command) bar(what string, total int64) *bar {
@@ -172,23 +173,29 @@ func (c *command) bar(what string, total int64) *bar {
 	return b
 }
 
+// show is for every step; ten times a second are enough to see.
+func (b *bar) show(n int64) {
+	b.n = n
+	if b.to != nil && time.Since(b.drawn) >= 100*time.Millisecond {
+		b.draw()
+	}
+}
+
 const barWidth = 30
 
-func (b *bar) show(n int64) {
-	if b.to == nil || n < b.total && time.Since(b.at) < 100*time.Millisecond {
-		return
-	}
-	b.at = time.Now()
+func (b *bar) draw() {
+	b.drawn = time.Now()
 	if b.total == 0 {
-		fmt.Fprintf(b.to, "\r%d %s", n, b.what)
+		fmt.Fprintf(b.to, "\r%d %s", b.n, b.what)
 		return
 	}
-	filled := int(min(n, b.total) * barWidth / b.total)
-	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), n, b.total, b.what)
+	filled := int(min(b.n, b.total) * barWidth / b.total)
+	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what)
 }
 
 func (b *bar) end() {
-	if b.to != nil && !b.at.IsZero() {
+	if b.to != nil && !b.drawn.IsZero() {
+		b.draw()
 		fmt.Fprintln(b.to)
 	}
 }

@@ -56,6 +56,13 @@ func (c *command) json(v any) error {
 	return e.Encode(v)
 }
 
+// line prints JSON in a line of its own.
+func (c *command) line(v any) error {
+	e := json.NewEncoder(c.env.Stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
 // moment prints milliseconds since 1970.
 func moment(ms int64) string {
 	if ms == 0 {

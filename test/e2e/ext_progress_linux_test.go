@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// TestProgress: an export and an import show on a terminal how far they are, and
+// nowhere else.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	script := binary.Program(t, "script")
+	s := binary.Start(t, t.TempDir())
+	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000051", "a=rw")
+	const records = 30
+	for i := range records {
+		e.want(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%02d", i), `{"value":1}`)
+	}
+	file := filepath.Join(t.TempDir(), "install.ndjson")
+	command := func(args ...string) []string { return slices.Concat([]string{"ext"}, args, e.flags()) }
+	export, imported := command("export", "-o", file), command("import", file)
+
+	s.Verb(export...)
+	size := len(readFile(t, file))
+	whole := "\r[" + strings.Repeat("#", 30) + "]"
+	for _, tc := range []struct {
+		args []string
+		from string // the standard input
+		end  string
+	}{
+		{export, os.DevNull, fmt.Sprintf("%s %d of %d records\r\n", whole, records, records)},
+		{imported, os.DevNull, fmt.Sprintf("%s %d of %d bytes\r\n", whole, size, size)},
+		{command("import", "-"), file, fmt.Sprintf("\r%d bytes\r\n", size)}, // how much will come is not known
+	} {
+		if shown := onTerminal(t, script, s, tc.from, tc.args); !strings.HasSuffix(shown, tc.end) {
+			t.Errorf("%v shows %q, want %q at its end", tc.args, shown, tc.end)
+		}
+	}
+	for _, args := range [][]string{export, imported, command("export")} {
+		if r := binary.Run(t, s.Env, args...); r.Status != 0 || r.Stderr != "" || strings.Contains(r.Stdout, "\r") {
+			t.Errorf("%v without a terminal: %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+}
+
+// onTerminal runs a command whose messages go to a terminal, and returns what is
+// shown there.
+func onTerminal(t *testing.T, script string, s *binary.Server, from string, args []string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
+	defer cancel()
+	line := "'" + binary.Path() + "' '" + strings.Join(args, "' '") + "' <'" + from + "' >" + os.DevNull
+	cmd := exec.CommandContext(ctx, script, "--quiet", "--return", "--command", line, os.DevNull)
+	cmd.Env = s.Env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
