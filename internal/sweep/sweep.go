@@ -63,12 +63,7 @@ const maxBackoff = 10 * time.Minute
 func (o Options) repeat(ctx context.Context, j Job) {
 	pause := rand.N(j.Every)
 	failures := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
+	for clock.Rest(ctx, pause) {
 		n, err := RunOnce(ctx, j, o.Clock)
 		if ctx.Err() != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 )
 
@@ -159,14 +160,7 @@ const maxTries = 5
 func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
 	for try := 1; ; try++ {
 		err := db.once(ctx, fn)
-		if err == nil || try == maxTries || !undone(err) {
-			return classify(err)
-		}
-		pause := time.NewTimer(rand.N(time.Duration(try) * 10 * time.Millisecond))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if err == nil || try == maxTries || !undone(err) || !clock.Rest(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return classify(err)
 		}
 	}

@@ -3,6 +3,7 @@ package pgdb
 import (
 	"context"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 )
 
@@ -33,7 +34,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 		if err != nil || !busy {
 			return made, err
 		}
-		if !rest(ctx, lockPause) {
+		if !clock.Rest(ctx, lockPause) {
 			return false, fault.Wrap(fault.Unavailable, "the caller has gone", context.Cause(ctx))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/fault"
 )
@@ -73,7 +74,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 		var pg *pgconn.PgError
 		blocked := errors.As(err, &pg) && pg.Code == "55P03"
 		switch {
-		case blocked && tries < lockTries && rest(ctx, lockPause):
+		case blocked && tries < lockTries && clock.Rest(ctx, lockPause):
 			tries++
 		case blocked:
 			return applied, fault.Wrap(fault.Unavailable, "others use the table for long, maybe a dump: run holdfast migrate again when they are done", err)
@@ -84,18 +85,6 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 		default:
 			applied, tries = append(applied, *next), 1
 		}
-	}
-}
-
-// rest waits, and reports whether the caller still does.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

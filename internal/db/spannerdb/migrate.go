@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
 	"google.golang.org/grpc/codes"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/fault"
 )
@@ -159,7 +160,7 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 		switch code := spanner.ErrCode(err); {
 		case err == nil:
 			return nil
-		case code == codes.FailedPrecondition && strings.Contains(err.Error(), "concurrent") && tries < schemaTries && rest(ctx, schemaPause):
+		case code == codes.FailedPrecondition && strings.Contains(err.Error(), "concurrent") && tries < schemaTries && clock.Rest(ctx, schemaPause):
 		case code == codes.FailedPrecondition:
 			return fault.Wrap(fault.Internal, "Spanner refuses the change: "+spanner.ErrDesc(err), err)
 		case code == codes.NotFound:
@@ -169,18 +170,6 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 		default:
 			return classify(err)
 		}
-	}
-}
-
-// rest waits, and reports whether the caller still does.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -23,7 +23,7 @@ func TestDistribution(t *testing.T) {
 	url := testdb.CitusDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
-	tables := lines(t, db, `
+	tables := opened.Lines(t, db, `
 		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,
 			CASE WHEN d.colocation_id = (SELECT colocation_id FROM citus_tables WHERE table_name = 'ext_storage_records'::regclass)
 			THEN 'beside the records' END)
@@ -43,7 +43,7 @@ func TestDistribution(t *testing.T) {
 	}; !slices.Equal(tables, want) {
 		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
 	}
-	if broken := lines(t, db, `SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid`); len(broken) > 0 {
+	if broken := opened.Lines(t, db, `SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid`); len(broken) > 0 {
 		t.Errorf("invalid indexes: %v", broken)
 	}
 
@@ -65,7 +65,7 @@ func TestDistribution(t *testing.T) {
 		if h.st.Name == sqlDue.Name {
 			continue // asks every node, once a sweep
 		}
-		plan := strings.Join(lines(t, db, `EXPLAIN `+h.st.SQL, h.args...), "\n")
+		plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+h.st.SQL, h.args...), "\n")
 		if !strings.HasPrefix(plan, "Custom Scan (Citus Adaptive)") || !strings.Contains(plan, "\n  Task Count: 1\n") ||
 			strings.Contains(plan, "Distributed Subplan") {
 			t.Errorf("%s is not one task:\n%s", h.name, plan)
@@ -105,7 +105,7 @@ func TestSpansOnCitus(t *testing.T) {
 		t.Errorf("pages of %v, want %v", got, owners)
 	}
 	for name, st := range map[string]pgdb.Statement{"a page of all": sqlListUsage, "what is not counted": sqlUncounted} {
-		plan := strings.Join(lines(t, db, `EXPLAIN `+st.SQL, bounds(ext.Span{All: true}, 7)...), "\n")
+		plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+st.SQL, bounds(ext.Span{All: true}, 7)...), "\n")
 		if strings.Count(plan, "Task Count: ") != 1 || strings.Contains(plan, "Distributed Subplan") {
 			t.Errorf("%s is not a task on every shard:\n%s", name, plan)
 		}
@@ -218,18 +218,4 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 	if _, err := conn.Exec(t.Context(), sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
-}
-
-// lines is the answer of a statement that returns lines of text.
-func lines(t *testing.T, db *pgdb.DB, sql string, args ...any) (all []string) {
-	t.Helper()
-	var line string
-	err := db.Each(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, args, func() { all = nil }, func() error {
-		all = append(all, line)
-		return nil
-	}, &line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }

@@ -86,14 +86,14 @@ func TestTables(t *testing.T) {
 		for _, c := range []struct{ what, query, want string }{
 			{"columns", columns, want.columns}, {"constraints", constraints, want.constraints}, {"indexes", indexes, want.indexes},
 		} {
-			if got := strings.Join(lines(t, db, c.query, table), "\n"); got != c.want {
+			if got := strings.Join(opened.Lines(t, db, c.query, table), "\n"); got != c.want {
 				t.Errorf("%s: the %s are\n%s\nwant\n%s", table, c.what, got, c.want)
 			}
 		}
 	}
 	// The lock of an install is updated by every write: beside itself, in the same
 	// page.
-	options := lines(t, db, `SELECT concat_ws(' ', relname, reloptions::text) FROM pg_class WHERE relname LIKE 'ext\_%' AND reloptions IS NOT NULL ORDER BY 1`)
+	options := opened.Lines(t, db, `SELECT concat_ws(' ', relname, reloptions::text) FROM pg_class WHERE relname LIKE 'ext\_%' AND reloptions IS NOT NULL ORDER BY 1`)
 	if want := []string{
 		"ext_storage_namespaces {fillfactor=50}",
 		"ext_storage_records {autovacuum_vacuum_scale_factor=0.05,autovacuum_analyze_scale_factor=0.02}",
@@ -101,12 +101,12 @@ func TestTables(t *testing.T) {
 	}; !slices.Equal(options, want) {
 		t.Errorf("the tables are kept as\n%s", strings.Join(options, "\n"))
 	}
-	if triggers := lines(t, db, `SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal`); len(triggers) > 0 {
+	if triggers := opened.Lines(t, db, `SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal`); len(triggers) > 0 {
 		t.Errorf("Citus has no triggers, but %v", triggers)
 	}
 	// What moves online is told apart by its primary key, and what has the tenant
 	// as its first column is distributed by it.
-	owned := lines(t, db, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = 1 AND a.attname = 'tenant_id'
+	owned := opened.Lines(t, db, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = 1 AND a.attname = 'tenant_id'
 		JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary AND i.indkey[0] = 1 WHERE c.relkind = 'r' ORDER BY 1`)
 	if want := slices.Sorted(slices.Values(tables)); !slices.Equal(owned, want) {
 		t.Errorf("with the tenant first in the primary key are %v, want %v", owned, want)

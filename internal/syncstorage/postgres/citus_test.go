@@ -18,7 +18,7 @@ func TestDistribution(t *testing.T) {
 	url := testdb.CitusDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
-	tables := lines(t, db, `
+	tables := opened.Lines(t, db, `
 		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,
 			CASE WHEN d.colocation_id = (SELECT colocation_id FROM citus_tables WHERE table_name = 'user_collections'::regclass)
 			THEN 'beside the lock' END)
@@ -39,24 +39,10 @@ func TestDistribution(t *testing.T) {
 		if h.st.Name == sqlDue.Name {
 			continue // asks every node, once a sweep
 		}
-		plan := strings.Join(lines(t, db, `EXPLAIN `+h.st.SQL, h.args...), "\n")
+		plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+h.st.SQL, h.args...), "\n")
 		if !strings.HasPrefix(plan, "Custom Scan (Citus Adaptive)") || !strings.Contains(plan, "\n  Task Count: 1\n") ||
 			strings.Contains(plan, "Distributed Subplan") {
 			t.Errorf("%s is not one task:\n%s", h.name, plan)
 		}
 	}
-}
-
-// lines is the answer of a statement that returns lines of text.
-func lines(t *testing.T, db *pgdb.DB, sql string, args ...any) (all []string) {
-	t.Helper()
-	var line string
-	err := db.Each(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, args, func() { all = nil }, func() error {
-		all = append(all, line)
-		return nil
-	}, &line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }

@@ -54,6 +54,20 @@ func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
 	return db
 }
 
+// Lines is the answer of a statement that returns lines of text.
+func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
+	t.Helper()
+	var line string
+	err := db.Each(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, args, func() { all = nil }, func() error {
+		all = append(all, line)
+		return nil
+	}, &line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // database is what an engine's package opens.
 type database interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)

@@ -1,0 +1,77 @@
+package sqlitedb_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+)
+
+// TestArguments: what a statement is called with arrives as what it is, of a
+// room's own type or not.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	type (
+		number int32
+		name   string
+		bytes  []byte
+	)
+	const sql = `SELECT typeof(?1), quote(?1)`
+	scan := func(s *sqlite.Stmt) string { return s.ColumnText(0) + " " + s.ColumnText(1) }
+	db := open(t, sqlitedb.Options{})
+	must(t, db.Read(t.Context(), "test", func(c *sqlite.Conn) error {
+		for _, x := range []struct {
+			arg  any
+			want string
+		}{
+			{nil, "null NULL"}, {-1, "integer -1"}, {int64(1) << 62, "integer 4611686018427387904"}, {number(7), "integer 7"}, {true, "integer 1"},
+			{"a'", "text 'a'''"}, {name("é"), "text 'é'"}, {"", "text ''"},
+			{[]byte{0, 255}, "blob X'00FF'"}, {bytes("a"), "blob X'61'"}, {[]byte{}, "blob X''"}, {[]byte(nil), "blob X''"},
+		} {
+			if got, found, err := sqlitedb.One(c, sql, scan, x.arg); err != nil || !found || got != x.want {
+				t.Errorf("%T %v is %q, %v; want %q", x.arg, x.arg, got, err, x.want)
+			}
+		}
+		for _, args := range [][]any{{}, {1, 2}} {
+			if err := sqlitedb.Exec(c, sql, args...); err == nil {
+				t.Errorf("%d arguments for one parameter", len(args))
+			}
+		}
+		return nil
+	}))
+}
+
+// TestEach: an error ends a statement, which runs from its beginning the next time.
+func TestEach(t *testing.T) {
+	t.Parallel()
+	const sql = `SELECT value FROM json_each(?)`
+	text := func(s *sqlite.Stmt) string { return s.ColumnText(0) }
+	boom := errors.New("boom")
+	db := open(t, sqlitedb.Options{})
+	must(t, db.Read(t.Context(), "test", func(c *sqlite.Conn) error {
+		var seen []string
+		err := sqlitedb.Each(c, sql, func(s *sqlite.Stmt) error {
+			if seen = append(seen, text(s)); len(seen) == 2 {
+				return boom
+			}
+			return nil
+		}, `["a","b","c"]`)
+		if !errors.Is(err, boom) || strings.Join(seen, "") != "ab" {
+			t.Errorf("%v, %v", seen, err)
+		}
+		if all, err := sqlitedb.All(c, sql, text, `["x","y"]`); err != nil || !slices.Equal(all, []string{"x", "y"}) {
+			t.Errorf("%v, %v", all, err)
+		}
+		if _, found, err := sqlitedb.One(c, sql, text, `[]`); err != nil || found {
+			t.Errorf("a row of none: %v", err)
+		}
+		if err := sqlitedb.Each(c, sql, func(*sqlite.Stmt) error { return nil }, `[`); err == nil {
+			t.Error("the engine's error is lost")
+		}
+		return nil
+	}))
+}
