@@ -1,6 +1,7 @@
 package extstorage
 
 import (
+	"bytes"
 	"context"
 
 	"holdfast/internal/fault"
@@ -18,9 +19,10 @@ var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be 
 // is looked up.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
+	var refused error
 	if cached {
-		if err := s.hold(known, v, want); err == nil || !fault.Is(err, fault.Invalid) {
-			return known.Version, err
+		if refused = s.hold(known, v, want); refused == nil || !fault.Is(refused, fault.Invalid) {
+			return known.Version, refused
 		}
 	}
 	active, err := s.Registry.Active(ctx, at.Owner, at.Namespace)
@@ -28,6 +30,9 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Op
 		return 0, err
 	}
 	s.schemas.add(at, active)
+	if cached && active.Version == known.Version && bytes.Equal(active.Document, known.Document) {
+		return active.Version, refused
+	}
 	return active.Version, s.hold(active, v, want)
 }
 

@@ -225,6 +225,36 @@ func TestArraysAreValidatedWhole(t *testing.T) {
 	}
 }
 
+// counted counts how often a value was held against a schema.
+type counted struct {
+	ext.Validators
+	times int
+}
+
+func (c *counted) Validate(document []byte, v ext.Value) error {
+	c.times++
+	return c.Validators.Validate(document, v)
+}
+
+// TestRefusedOnce: what the active schema refuses is held against it once, which
+// may take half a second.
+func TestRefusedOnce(t *testing.T) {
+	t.Parallel()
+	var held counted
+	m := newRoom(t, func(o *ext.Options) {
+		held.Validators = o.Validators
+		o.Validators = &held
+	})
+	m.activate(t, `{"type":"array"}`)
+	m.do(t, task(ext.PutTask, "k", `[]`))
+	held.times = 0
+	_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", `{}`))
+	wantPlace(t, "an object", err, "/value")
+	if held.times != 1 {
+		t.Errorf("it was held against the schema %d times", held.times)
+	}
+}
+
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	m := newRoom(t)
