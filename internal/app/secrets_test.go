@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func TestSecretsThatOthersCanRead(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	path := filepath.Join(data, SecretsFile)
-	if err := os.WriteFile(path, []byte("master_secret = 'x'\n"), 0o644); err != nil {
+	if err := errors.Join(os.WriteFile(path, []byte("master_secret = 'x'\n"), 0o600), os.Chmod(path, 0o644)); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
 	if _, err := loadSecrets(data, true); err == nil || !strings.Contains(err.Error(), "chmod 600") {
