@@ -3,6 +3,7 @@ package extstorage
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"holdfast/internal/fault"
 )
@@ -84,10 +85,15 @@ type SchemaReport struct {
 	DryRun        DryRun
 }
 
+var errSchemaTooLarge = fault.New(fault.TooLarge, "the schema is larger than it may be")
+
 // canonicalSchema makes a document canonical and checks it. Places are in it.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	v, err := ParseValue(document, MaxSchemaBytes)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return nil, errSchemaTooLarge
+	case err != nil:
 		return nil, err
 	}
 	return []byte(v), s.Documents.Check([]byte(v))

@@ -204,7 +204,10 @@ func TestSchemas(t *testing.T) {
 	c.post(at+"/check", `{"version":9}`).fails(404, "NOT_FOUND")
 	c.post(at+"/check", `{"version":4294967297}`).fails(404, "NOT_FOUND")
 	c.post(at, `{"schema":{"$ref":"https://example.org/x"}}`).fails(400, "VALIDATION_FAILED", "pointer /schema/$ref")
-	c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED")
+	large := c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED")
+	if !strings.Contains(large.body, "the schema is larger") {
+		t.Errorf("it is not said what is too large: %s", large.body)
+	}
 }
 
 // An array is one value, and its schema is of the array.
