@@ -65,12 +65,13 @@ CREATE TABLE ` + t.Name + `_relay (
 		doneStream: pgdb.Statement{Name: "outbox.done_stream", SQL: `
 			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])`},
 		// The clock is the server's. A lease that ends later than one that is
-		// given now is of a clock that has been turned back.
+		// given now is of a clock that has been turned back. Now is when the row is
+		// locked: who has waited for another's claim was given values before it.
 		claim: pgdb.Statement{Name: "outbox.claim", SQL: `
 			INSERT INTO ` + t.Name + `_relay AS r (one, holder, held_until)
 			VALUES (1, $1::text, clock_timestamp() + $2::bigint * interval '1 microsecond')
 			ON CONFLICT (one) DO UPDATE SET holder = EXCLUDED.holder, held_until = EXCLUDED.held_until
-			WHERE r.holder = EXCLUDED.holder OR r.held_until <= clock_timestamp() OR r.held_until > EXCLUDED.held_until`},
+			WHERE r.holder = EXCLUDED.holder OR r.held_until <= clock_timestamp() OR r.held_until > clock_timestamp() + $2::bigint * interval '1 microsecond'`},
 		release: pgdb.Statement{Name: "outbox.release", SQL: `
 			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text`},
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/ident"
@@ -104,6 +105,29 @@ func TestWithoutPreparedStatements(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			suite(t, testdb.WithParameter(t, url, "default_query_exec_mode", mode), "uuid", local)
 		})
+	}
+}
+
+// TestClaimThatWaited: who waits while another claims does not take the lease
+// from him, though his is the later claim and so ends later.
+func TestClaimThatWaited(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	b := create(t, url, storetest.Table, "").Box(t)
+	if _, err := b.Claim(t.Context(), "first", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	answers := testdb.NewLocks(t, url).Race(t, `SELECT 1 FROM test_outbox_relay FOR UPDATE`,
+		`UPDATE test_outbox_relay SET holder = 'other', held_until = clock_timestamp() + interval '1 minute'; COMMIT`,
+		func(i int) error {
+			mine, err := b.Claim(t.Context(), []string{"one", "two"}[i], time.Minute)
+			if mine {
+				err = errors.New("it was taken from him who held it")
+			}
+			return err
+		})
+	if err := errors.Join(answers[:]...); err != nil {
+		t.Error(err)
 	}
 }
 
