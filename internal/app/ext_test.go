@@ -94,7 +94,7 @@ func TestOldTokenSecrets(t *testing.T) {
 	const secret, old = "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=", "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS="
 	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
 	before := openApp(t, secret+first, old+second)
-	after := openApp(t, secret+second, old+first)
+	after := openApp(t, secret+second, old+first+","+second+","+first) // each counts once
 	dropped := openApp(t, secret+second)
 	for _, signer := range []struct {
 		a     *App
@@ -129,8 +129,6 @@ func TestExtProblems(t *testing.T) {
 		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own-2"}, "begins with own-"},
 		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "token_secret must have at least 32 bytes"},
 		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=hunter2"}, "old_token_secrets must have at least 32 bytes"},
-		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=" + secret + "," + secret}, "must not name a secret twice"},
-		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + secret, "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=" + secret}, "must not name a secret twice"},
 		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=somewhere"}, "audit must be empty, log or file:PATH"},
 		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__LEVEL=warn"}, "audit is log, which needs log.level info"},
 		{[]string{"HOLDFAST_EXTSTORAGE__RATES__READ_BURST=0"}, "rates.read_burst must be more than 0"},

@@ -51,7 +51,7 @@ func (a *App) openExt(ctx context.Context, create bool) error {
 	if a.tokens, err = extKeyring(cfg); err != nil {
 		return err
 	}
-	secrets := append([]string{cfg.TokenSecret}, cfg.OldTokenSecrets...)
+	secrets := cfg.TokenSecrets()
 	cursorKeys := make([][]byte, len(secrets))
 	for i, secret := range secrets {
 		if cursorKeys[i], err = hkdf.Key(sha256.New, []byte(secret), nil, "extstorage cursors", sha256.Size); err != nil {
@@ -123,7 +123,7 @@ func (a *App) extStore(ctx context.Context, cfg ext.Config, t target, create boo
 // signs, and by those of the configuration.
 func extKeyring(cfg ext.Config) (*bearer.Keyring, error) {
 	var keys []bearer.Key
-	for _, secret := range append([]string{cfg.TokenSecret}, cfg.OldTokenSecrets...) {
+	for _, secret := range cfg.TokenSecrets() {
 		keys = append(keys, bearer.Key{ID: ext.OwnTokenKey(secret), Alg: bearer.HS256, Text: secret})
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.TokenKeys)) {

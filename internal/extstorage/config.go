@@ -68,6 +68,17 @@ const ownTokenKey = "own-"
 // minSecret is the least length of a secret that signs, in bytes.
 const minSecret = 32
 
+// TokenSecrets are the server's own, each once; the first signs.
+func (c *Config) TokenSecrets() []string {
+	secrets := []string{c.TokenSecret}
+	for _, old := range c.OldTokenSecrets {
+		if !slices.Contains(secrets, old) {
+			secrets = append(secrets, old)
+		}
+	}
+	return secrets
+}
+
 // OwnTokenKey is the id of the server's own key: tokens name the secret that has
 // signed them, and do not tell it.
 func OwnTokenKey(secret string) string {
@@ -143,13 +154,8 @@ func (c *Config) Check() (errs []error) {
 	if n := len(c.TokenSecret); n > 0 && n < minSecret {
 		wrong("token_secret", "must have at least 32 bytes")
 	}
-	for i, old := range c.OldTokenSecrets {
-		switch {
-		case len(old) < minSecret:
-			wrong("old_token_secrets", "must have at least 32 bytes each")
-		case old == c.TokenSecret || slices.Contains(c.OldTokenSecrets[:i], old):
-			wrong("old_token_secrets", "must not name a secret twice, or the one that is not old")
-		}
+	if slices.ContainsFunc(c.OldTokenSecrets, func(old string) bool { return len(old) < minSecret }) {
+		wrong("old_token_secrets", "must have at least 32 bytes each")
 	}
 	ids := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(c.TokenKeys)) {
