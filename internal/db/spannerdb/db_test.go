@@ -426,21 +426,17 @@ func TestMigrate(t *testing.T) {
 func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
-	asked, altered := make(chan struct{}), make(chan struct{})
-	var ask, alter sync.Once
+	asked, reading := make(chan struct{}), make(chan struct{})
+	var ask, read sync.Once
 	wire := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if strings.HasSuffix(method, "/CreateInstance") {
 			<-asked
 		}
 		err := invoke(ctx, method, req, reply, cc, opts...)
-		if strings.HasSuffix(method, "/UpdateDatabaseDdl") {
-			alter.Do(func() { close(altered) })
-		}
 		if strings.HasSuffix(method, "/CreateSession") {
 			ask.Do(func() {
 				close(asked)
-				<-altered
-				time.Sleep(100 * time.Millisecond) // until Migrate waits for it, which nobody tells
+				<-reading
 			})
 		}
 		return err
@@ -448,6 +444,12 @@ func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 	db := open(t, spannerdb.Options{
 		EmulatorHost: emulator, Database: database,
 		Client: []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(wire))},
+		Fault: func(point string) error {
+			if point == "migrate.ledger" { // and now it waits for the session
+				read.Do(func() { close(reading) })
+			}
+			return nil
+		},
 	})
 	if applied, err := db.Migrate(t.Context(), set(t, accounts)); err != nil || len(applied) != 1 {
 		t.Errorf("%v, %v", applied, err)
