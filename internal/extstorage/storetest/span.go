@@ -224,9 +224,6 @@ func spanUnderWriters(t *testing.T, u *user) {
 // nothing, are found, of records or of a namespace's counter, and are a
 // difference in the audit.
 func spanUncounted(t *testing.T, u *user) {
-	if u.h.Damage == nil {
-		t.Skip("the backend has no Damage in its Harness")
-	}
 	s := newStreet(u)
 	var all []ext.Owner
 	for tenant := range 2 {

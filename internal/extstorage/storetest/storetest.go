@@ -31,7 +31,7 @@ type Harness struct {
 	Events func(t testing.TB, o ext.Owner) []Event
 
 	// Damage runs SQL that no Store would, of the tables that every backend has.
-	// nil where there are none.
+	// Who has none is exempt from Span/Uncounted.
 	Damage func(t testing.TB, sql string)
 
 	// Faulty opens another Harness on a database of its own, whose engine asks
