@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -33,27 +34,17 @@ func BenchPostgres(b *testing.B, conns int, durable bool) (url string, pool *pgx
 func RunBench(b *testing.B, n int, step func(ctx context.Context, i int64) error) {
 	b.Helper()
 	var next atomic.Int64
-	errs := make(chan error, n)
 	b.ResetTimer()
-	for range n {
-		go func() {
-			for {
-				i := next.Add(1)
-				if i > int64(b.N) {
-					errs <- nil
-					return
-				}
-				if err := step(b.Context(), i); err != nil {
-					errs <- err
-					return
-				}
+	errs := Together(n, func(int) error {
+		for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+			if err := step(b.Context(), i); err != nil {
+				return err
 			}
-		}()
-	}
-	for range n {
-		if err := <-errs; err != nil {
-			b.Error(err)
 		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		b.Error(err)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 }
