@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/outbox"
 )
 
@@ -71,13 +72,9 @@ func (a *App) startRelay(ctx context.Context) (end func() error, err error) {
 // awaitRecords waits until the room's database can be used: one that is still to
 // be migrated has no events. It is false when ctx ended.
 func (a *App) awaitRecords(ctx context.Context) bool {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for a.records.Store.Ping(ctx) != nil {
-		select {
-		case <-ctx.Done():
+		if !clock.Rest(ctx, time.Second) {
 			return false
-		case <-tick.C:
 		}
 	}
 	return true

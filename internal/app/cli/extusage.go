@@ -164,10 +164,13 @@ func (c *command) listUsage(ctx context.Context, s *ext.Service, span ext.Span, 
 		return nil
 	})
 	if ctx.Err() != nil {
-		return errors.New("stopped before the end")
+		return errStopped
 	}
 	return err
 }
+
+// errStopped is the end of a command that somebody interrupts.
+var errStopped = errors.New("stopped before the end")
 
 // namedMost is how many installs an error names; the output has them all.
 const namedMost = 10
@@ -194,7 +197,7 @@ func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, a
 		return nil
 	})
 	if ctx.Err() != nil {
-		err = errors.New("stopped before the end")
+		err = errStopped
 	}
 	if !asJSON {
 		if _, failed := fmt.Fprintf(c.env.Stdout, "installs audited: %d, that differ: %d\n", audited, wrong); failed != nil {

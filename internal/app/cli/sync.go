@@ -49,16 +49,14 @@ func (c *command) token() *cobra.Command {
 	return cmd
 }
 
-func (c *command) json(v any) error {
-	e := json.NewEncoder(c.env.Stdout)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+func (c *command) json(v any) error { return c.encode(v, "  ") }
 
 // line prints JSON in a line of its own.
-func (c *command) line(v any) error {
+func (c *command) line(v any) error { return c.encode(v, "") }
+
+func (c *command) encode(v any, indent string) error {
 	e := json.NewEncoder(c.env.Stdout)
+	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
