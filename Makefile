@@ -22,7 +22,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test testservers test-deps test-firefox lint linter fuzz check bench bench-rows soak generate docs clean
+.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows soak soak-models soak-spanner soak-tests soak-race soak-faults soak-fuzz generate docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -51,11 +51,23 @@ dist: ## make the files of a release in dist/: tarballs, Debian packages, checks
 UNRACED   = grep -wE "sqlite|spanner|spannerdb|spannertest|app|holdfast/cmd|httpapi|client|test|bench"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
-test: test-deps build testservers ## run every test on every engine, real browsers included
-	$(WITHSERVERS) sh -c '\
-		$(TEST) $(RACE) $$($(GO) list ./... | $(UNRACED) -v); failed=$$?; \
+# SERVICE=NAME takes one service; test/packages has their names and packages.
+PACKAGES  = test/packages $(SERVICE)
+SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages scenarios $(SERVICE)) || failed=1;)
+
+test: service test-deps build testservers ## run every test on every engine, real browsers included (SERVICE=sync: those of one service)
+	$(WITHSERVERS) sh -c 'failed=0; \
+		$(TEST) $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) || failed=1; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN); \
-		$(TEST) $$($(GO) list ./... | $(UNRACED) | sort -r) && exit $$failed'
+		$(SCENARIOS) \
+		$(TEST) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) && exit $$failed'
+
+# go test takes from its cache what has not changed since.
+quick: service ## run unit tests and suites on SQLite; installs and starts nothing (SERVICE=sync: those of one service)
+	@$(LIKEBIN) $(GO) test -short -vet=off $(TESTFLAGS) $$($(GO) list $$($(PACKAGES)) | grep -vE '^holdfast/(test|bench)')
+
+service:
+	@$(PACKAGES) >/dev/null
 
 testservers:
 	@$(LIKEBIN) $(GO) build -buildvcs=false -o bin/testservers ./internal/testdb/cmd/testservers
@@ -95,8 +107,9 @@ test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not
 test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
 	HOLDFAST_BIN=$(CURDIR)/$(BIN) $(TEST) -v ./test/firefox/...
 
-lint: bin/golangci-lint-$(LINTER) ## gofmt, golangci-lint with all of go vet
+lint: bin/golangci-lint-$(LINTER) ## gofmt, go mod tidy, golangci-lint with all of go vet
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
+	$(GO) mod tidy -diff
 	$(LIKEBIN) bin/golangci-lint-$(LINTER) run --allow-parallel-runners
 
 linter: bin/golangci-lint-$(LINTER)
@@ -140,12 +153,42 @@ bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into d
 
 # The packages whose tests draw random steps against a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')
+# Where the time of a part depends on what it finds, or on how many tests there
+# are, it is limited: no part takes two hours.
+SOAKTIME   ?= 6000
+SOAKTEST   = $(GO) test -count=1 -timeout 110m
 
-soak: build testservers ## the long run: models with 50 times the steps, every test 5 times, fuzzing for 10 minutes each
-	$(WITHSERVERS) $(GO) test $(RACE) -count=1 -timeout 4h -rapid.checks=5000 $(MODELS)
-	$(WITHSERVERS) $(GO) test $(RACE) -count=5 -timeout 2h ./...
-	FAULT_ROUNDS=500 FAULT_MINUTE=10m FAULT_RECORDS=10000 $(GO) test -count=1 -timeout 2h ./test/fault
-	$(MAKE) fuzz FUZZTIME=10m
+soak: ## hours of tests, in parts of less than two hours each: make soak PART=models; without PART it lists them
+	@case '$(PART)' in \
+	'') sed -n 's/^soak-\([a-z-]*\):.*#: \(.*\)/  make soak PART=\1\t\2/p' Makefile | expand -t 32 ;; \
+	*) grep -q '^soak-$(PART):' Makefile || { echo 'PART=$(PART): unknown part; make soak lists them' >&2; exit 2; }; \
+		$(MAKE) --no-print-directory soak-$(PART) ;; \
+	esac
+
+soak-models: testservers #: every model but those on Spanner, with 50 times the steps
+	export $(LIKEBIN) RAPID_CHECKS=5000; $(WITHSERVERS) $(SOAKTEST) $(filter-out %/spanner,$(MODELS))
+
+# The emulator scans whole tables, so that a long walk takes ever longer on it:
+# many walks, each in a database of its own.
+soak-spanner: testservers #: the models on Spanner, with 50 times the steps or for 100 minutes
+	export $(LIKEBIN); $(WITHSERVERS) sh -c '\
+		end=$$(($$(date +%s) + $(SOAKTIME))); walks=0; \
+		while [ $$walks -lt 50 ] && [ $$(date +%s) -lt $$end ]; do \
+			$(SOAKTEST) -run "^TestStore\$$/./^Random" $(filter %/spanner,$(MODELS)) || exit 1; \
+			walks=$$((walks + 1)); \
+		done; echo "$$walks times the steps of make test"'
+
+soak-tests: build testservers #: every test 5 times
+	$(MAKE) --no-print-directory test TESTFLAGS='-count=5 -timeout 60m'
+
+soak-race: testservers #: every package that lives in the server's process, under the race detector
+	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')
+
+soak-faults: build testservers #: faults of the database, the disk, the network and the clock, hundreds of rounds each
+	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000; $(WITHSERVERS) $(SOAKTEST) ./test/fault
+
+soak-fuzz: #: every fuzz target for an equal share of 100 minutes
+	targets=$$(grep -rhE --include='*_test.go' '^func Fuzz' . | wc -l); $(MAKE) --no-print-directory fuzz FUZZTIME=$$(($(SOAKTIME) / targets))s
 
 generate: ## write the types of the clients from the description of extension storage
 	$(GO) generate ./client/ext

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 // document has a place for every part, with what a run before has left there.
 var document = func() string {
 	text := "# Performance\n\nBefore.\n\n"
-	for _, part := range partNames() {
+	for _, part := range partNames(true) {
 		text += "<!-- bench: " + part + " -->\nold " + part + "\n<!-- bench: end of " + part + " -->\n\nBetween.\n\n"
 	}
 	return text + "After.\n"
@@ -34,11 +34,11 @@ func TestRun(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("what a process costs is read from Linux's /proc")
 	}
-	for room, parts := range map[string]map[string][]string{
+	for service, parts := range map[string]map[string][]string{
 		"sync": {
 			"load": {
 				`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `POST 100 × 500 B \| sqlite \| 1`, `POST 100 × 500 B \| sqlite \| 2`,
-				`GET 1,000 full \| sqlite \| 1`, `GET 1,000 full \| sqlite \| 2`, `info/collections \| sqlite \| 2`,
+				`GET 1,000 full \| sqlite \| 1`, `GET 1,000 full \| sqlite \| 2`, `GET 100 full \| sqlite \| 2`, `info/collections \| sqlite \| 2`,
 				`batch: append 100 × 500 B \| sqlite \| 1`, `batch: commit 250 \| sqlite \| 1`,
 				`batch: append 100 × 500 B \| sqlite \| 2`, `batch: commit 250 \| sqlite \| 2`,
 			},
@@ -54,12 +54,16 @@ func TestRun(t *testing.T) {
 				`ext put 500 B \| sqlite \| 1`, `ext put 500 B, schema of 1 KB \| sqlite \| 1`, `ext get 500 B \| sqlite \| 1`,
 				`ext list of 100, values \| sqlite \| 1`, `ext list of 100, keys \| sqlite \| 1`,
 				`ext bulk put of 20 × 500 B \| sqlite \| 1`, `ext batch of 10 \| sqlite \| 1`, `ext increment \| sqlite \| 1`,
+				`ext put 500 B \| sqlite \| 2`, `ext put 500 B, schema of 1 KB \| sqlite \| 2`, `ext get 500 B \| sqlite \| 2`,
+				`ext list of 100, values \| sqlite \| 2`, `ext list of 100, keys \| sqlite \| 2`,
+				`ext bulk put of 20 × 500 B \| sqlite \| 2`, `ext batch of 10 \| sqlite \| 2`, `ext increment \| sqlite \| 2`,
 			},
+			"outbox":  {`of puts of 20 records at once, 2 connections \| sqlite`, `1,000 that wait, of 1,000 installs \| sqlite`},
 			"extkeys": {`500 \| 50 \| 2 \| sqlite`, `500 \| 200 \| 2 \| sqlite`},
 			"extrows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 20 \| sqlite`},
 		},
 	} {
-		t.Run(room, func(t *testing.T) {
+		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			testdb.SQLite(t)
 			runParts(t, parts)
@@ -85,7 +89,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 	o.size = size{
 		batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2, uploads: 2, downloads: 2, download: 100,
 		users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
-		extCallers: 1, extMany: 100, extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200},
+		extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200}, events: 1000,
 	}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
@@ -96,12 +100,12 @@ func runParts(t *testing.T, parts map[string][]string) {
 		t.Fatal(err)
 	}
 	text := string(got)
-	for kept, times := range map[string]int{"Before.\n": 1, "Between.\n": len(partNames()), "After.\n": 1} {
+	for kept, times := range map[string]int{"Before.\n": 1, "Between.\n": len(partNames(true)), "After.\n": 1} {
 		if n := strings.Count(text, kept); n != times {
 			t.Errorf("%q is %d times in the document, want %d", kept, n, times)
 		}
 	}
-	for _, part := range partNames() {
+	for _, part := range partNames(true) {
 		rows, measured := parts[part]
 		if strings.Contains(text, "old "+part+"\n") == measured {
 			t.Errorf("%s: measured: %t; what the run before has left is there: %t", part, measured, !measured)
@@ -126,6 +130,65 @@ func runParts(t *testing.T, parts map[string][]string) {
 	}
 }
 
+// A comparison of a binary with itself has a row with figures for each work and
+// number of connections.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("what a process costs is read from Linux's /proc")
+	}
+	testdb.SQLite(t)
+	o, err := parse([]string{
+		"-binary", binary.Path(), "-against", binary.Path(), "-engines", "sqlite", "-window", "20ms", "-runs", "2",
+		"-connections", "1,2", "-parts", "load,ext", "-works", "^PUT|^GET 100 |ext get",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.size = full
+	var terminal bytes.Buffer
+	if err := run(t.Context(), &o, &terminal); err != nil {
+		t.Fatalf("%v\n%s", err, &terminal)
+	}
+	const measured = ` \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*\d+\.\d\d\*\*`
+	for _, row := range []string{`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `GET 100 full \| sqlite \| 1`, `GET 100 full \| sqlite \| 2`, `ext get 500 B \| sqlite \| 1`, `ext get 500 B \| sqlite \| 2`} {
+		if n := len(regexp.MustCompile(`(?m)^\| `+row+measured+measured+` \|`).FindAllString(terminal.String(), -1)); n != 1 {
+			t.Errorf("%d rows %s in:\n%s", n, row, &terminal)
+		}
+	}
+	if n := strings.Count(terminal.String(), "\n| "); n != 1+6 {
+		t.Errorf("%d lines of the table, want 7:\n%s", n, &terminal)
+	}
+}
+
+// The limits on PostgreSQL call the functions of the services, so that a run
+// fails when their arguments part.
+func TestRunOnPostgres(t *testing.T) {
+	t.Parallel()
+	testdb.Postgres(t) // skips where there is none
+	o, err := parse([]string{"-binary", binary.Path(), "-engines", "postgres", "-window", "20ms", "-runs", "1", "-connections", "2", "-parts", "load,rows,ext,extrows,outbox", "-rows", "1e3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.size = size{batch: 250, batchCallers: 2, users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150, extInstalls: 10, extSpread: 20, events: 1000}
+	var terminal bytes.Buffer
+	if err := run(t.Context(), &o, &terminal); err != nil {
+		t.Fatalf("%v\n%s", err, &terminal)
+	}
+	for _, b := range o.services {
+		for _, op := range b.operations() {
+			if strings.Count(terminal.String(), "| "+op.name+" | postgres | 2 | ") != 1 {
+				t.Errorf("no row %q in:\n%s", op.name, &terminal)
+			}
+		}
+	}
+	for _, row := range []string{"batch: append 100 × 500 B | postgres", "batch: commit 250 | postgres", "1,000 | 100 | 10 | postgres", "1,200 | 200 | 1 | postgres", "1,000 that wait, of 1,000 installs | postgres"} {
+		if !strings.Contains(terminal.String(), "| "+row+" | ") {
+			t.Errorf("no row %q in:\n%s", row, &terminal)
+		}
+	}
+}
+
 func TestDocumentWithoutPlace(t *testing.T) {
 	t.Parallel()
 	if _, err := replace(document, "elsewhere", "text"); err == nil {
@@ -143,6 +206,7 @@ func TestParse(t *testing.T) {
 		{"-parts", "all"},
 		{"-runs", "0"},
 		{"-window", "0s"},
+		{"-works", "("},
 	} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v is accepted", args)

@@ -11,23 +11,19 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"holdfast/internal/auth/hawk"
 )
 
-// credentials are what a tokenserver tells a client, or an extension has: Token
-// instead of ID and Key.
+// credentials are what a client has: what its requests' paths begin with, and
+// how they are signed.
 type credentials struct {
-	ID       string
-	Key      string
-	Token    string
 	Endpoint string
+	sign     func(*http.Request) error
 }
 
 // patience is how long a request may take: a server that hangs ends the run.
 const patience = 2 * time.Minute
 
-// caller is one user on one connection that is kept alive. It is not an
+// caller is one owner of data on one connection that is kept alive. It is not an
 // http.Client, because that spends more on a request than the server does, on
 // the same cores.
 type caller struct {
@@ -58,14 +54,14 @@ var errBusy = errors.New("503 Service Unavailable")
 // hangUp ends the connection. All that was wanted of it has been read.
 func (c *caller) hangUp() { _ = c.conn.Close() }
 
-// dialAll dials once for each of the users.
-func dialAll(ctx context.Context, users []credentials) (all []*caller, hangUp func(), err error) {
+// dialAll dials once for each of the owners.
+func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range all {
 			c.hangUp()
 		}
 	}
-	for _, u := range users {
+	for _, u := range owners {
 		c, err := dial(ctx, u)
 		if err != nil {
 			hangUp()
@@ -98,9 +94,7 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
-	} else if err := hawk.SignHTTP(req, c.ID, c.Key, time.Now(), ""); err != nil {
+	if err := c.sign(req); err != nil {
 		return err
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -71,26 +70,13 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// records are those that the works read and write, by collection.
-func (e *engine) records() map[string]int {
-	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
-	if e.spanner == nil {
-		all[listCollection] = listRecords
-	}
-	return all
-}
-
-// env are the settings of a server on this engine. All rooms are on it, but on
-// Spanner, where only that of sync is and the others are on SQLite.
-func (e *engine) env() []string {
-	if e.spanner != nil {
-		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://" + e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST=" + e.spanner.Host()}
-	}
+// url is the setting of a service's database on PostgreSQL; on other engines the
+// service has a file of its own.
+func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil
 	}
-	url := e.postgres.URL()
-	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url}
+	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
 }
 
 // cpu is what the engine's own processes have worked so far, those that write
@@ -107,18 +93,25 @@ func (e *engine) cpu() (worked, error) {
 	return cpu(pids...)
 }
 
-// exec runs a script on PostgreSQL that is not in a transaction.
-func (e *engine) exec(ctx context.Context, scripts ...string) error {
+// connect runs fn with a connection to PostgreSQL.
+func (e *engine) connect(ctx context.Context, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, e.postgres.URL())
 	if err != nil {
 		return err
 	}
-	for _, sql := range scripts {
-		if _, err = conn.Exec(ctx, sql); err != nil {
-			break
+	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
+}
+
+// exec runs a script on PostgreSQL that is not in a transaction.
+func (e *engine) exec(ctx context.Context, script ...string) error {
+	return e.connect(ctx, func(conn *pgx.Conn) error {
+		for _, sql := range script {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
 		}
-	}
-	return errors.Join(err, conn.Close(ctx))
+		return nil
+	})
 }
 
 // settle writes to the tables what is only in the log so far: whoever does so
@@ -143,6 +136,3 @@ func withFile(file string, fn func(*sqlite.Conn) error) error {
 	}
 	return errors.Join(fn(c), c.Close())
 }
-
-// file is the sync room's SQLite file in a data folder.
-func file(data string) string { return filepath.Join(data, "syncstorage.db") }

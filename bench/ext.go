@@ -3,81 +3,87 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/auth/bearer"
+	ext "holdfast/internal/extstorage"
 )
 
-// Works without a goal are many, and a run should not take half an hour.
-func (o *options) brief() (window time.Duration, runs int) { return o.window / 5, min(o.runs, 3) }
+// extLoad is extension storage: every owner is an install with a tenant of its
+// own.
+type extLoad struct{ secret string }
 
-func extHead(o *options, out io.Writer) {
-	window, runs := o.brief()
-	fmt.Fprintf(out, "Windows of %v, medians of %d; of works without a goal %v and %d.\n\n", o.window, o.runs, window, runs)
-	(&table{out: out}).head()
+func newExt() *extLoad { return &extLoad{secret: rand.Text() + rand.Text()} }
+
+// settings set no limit on the rate at which extensions write.
+func (w *extLoad) settings(e *engine) []string {
+	return append(e.url("EXTSTORAGE"), "HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+w.secret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 }
 
-// measureExt fills the table of extension storage for one engine.
-func measureExt(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	connections := slices.DeleteFunc(slices.Clone(o.connections), func(n int) bool { return n > o.size.extCallers })
-	if len(connections) == 0 {
-		return errors.New("-connections has no number that extension storage is measured at")
+// owner makes credentials of an install that may do everything in the namespaces
+// of the operations.
+func (w *extLoad) owner(s *server, n int) (credentials, error) {
+	keyring, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: ext.OwnTokenKey(w.secret), Alg: bearer.HS256, Text: w.secret}}})
+	if err != nil {
+		return credentials{}, err
 	}
-	most := slices.Max(connections)
-	return onServer(ctx, o, e, nil, func(s *server) error {
-		installs, err := s.newInstalls(0, most)
-		if err != nil {
-			return err
-		}
-		if err := fillInstalls(ctx, installs); err != nil {
-			return fmt.Errorf("fill the server: %w", err)
-		}
-		l, err := openExtLimit(ctx, e, most)
-		if err != nil {
-			return fmt.Errorf("fill the limit: %w", err)
-		}
-		t := &table{out: out}
-		for _, w := range extWorks() {
-			for _, n := range connections {
-				if err := measureExtWork(ctx, o, s, l, &w, installs[:n], t); err != nil {
-					return errors.Join(fmt.Errorf("%s at %d: %w", w.name, n, err), l.close())
-				}
-			}
-		}
-		return l.close()
-	})
-}
-
-// newInstalls makes credentials of n installs, from a number on, that may do
-// everything in the namespaces of the works.
-func (s *server) newInstalls(from, n int) (all []credentials, err error) {
-	for i := from; i < from+n; i++ {
-		c, err := s.install(i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, nil
-}
-
-func (s *server) install(n int) (credentials, error) {
 	tenant, install := owner(n)
-	token, err := s.bearers.Sign(map[string]any{"tenant_id": tenant, "install_id": install, "ns": map[string]string{
+	token, err := keyring.Sign(map[string]any{"tenant_id": tenant, "install_id": install, "ns": map[string]string{
 		extPutNamespace: "rw", extSchemaNamespace: "rw", extListNamespace: "rw", extBulkNamespace: "rw",
 		extBatchNamespace: "rw", extOtherNamespace: "rw", extCounterNamespace: "rw",
 	}}, time.Now(), 24*time.Hour)
-	return credentials{Token: token, Endpoint: "http://" + s.listen + "/ext/v1/installs/" + install}, err
+	return credentials{
+		Endpoint: "http://" + s.listen + "/ext/v1/installs/" + install,
+		sign:     func(req *http.Request) error { req.Header.Set("Authorization", "Bearer "+token); return nil },
+	}, err
 }
 
-// fillInstalls makes the schema and the records that the works read and write.
-func fillInstalls(ctx context.Context, installs []credentials) error {
+// extFirst is the number before the first install, which has 12 digits: they are
+// the end of its UUID.
+const extFirst = 100_000_000_000
+
+// What stands before the number in the UUIDs of a tenant and its install.
+const (
+	extTenant  = "00000000-0000-4000-8000-"
+	extInstall = "00000000-0000-4000-9000-"
+)
+
+// owner is the n-th install's and its tenant's UUID.
+func owner(n int) (tenant, install string) {
+	number := fmt.Sprintf("%012d", extFirst+n)
+	return extTenant + number, extInstall + number
+}
+
+func (w *extLoad) operations() (all []operation) {
+	for _, work := range extWorks() {
+		op := operation{name: work.name, goals: work.goals, most: 16, do: work.do}
+		if work.writes() {
+			op.settle = extPublished
+		}
+		all = append(all, op)
+	}
+	return all
+}
+
+// do makes a request; of the first it looks at the answer.
+func (w *extWork) do(ctx context.Context, c *caller, i int) error {
+	answer, err := c.send(ctx, w.method, w.path(i), w.body, "")
+	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
+		err = fmt.Errorf("%d records, want %d, in %.200s", found, w.finds, answer)
+	}
+	return err
+}
+
+// fill makes the schema and the records that the operations read and write.
+func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) error {
 	all, hangUp, err := dialAll(ctx, installs)
 	if err != nil {
 		return err
@@ -85,12 +91,8 @@ func fillInstalls(ctx context.Context, installs []credentials) error {
 	defer hangUp()
 	_, _, err = drive(ctx, len(all), times(1), func(ctx context.Context, i, _ int) error {
 		c := all[i]
-		post := func(path string, body []byte) error {
-			_, err := c.send(ctx, http.MethodPost, path, body, "")
-			return err
-		}
 		schemas := "/namespaces/" + extSchemaNamespace + "/schemas"
-		if err := post(schemas, []byte(`{"schema":`+extSchema+`}`)); err != nil {
+		if _, err := c.send(ctx, http.MethodPost, schemas, []byte(`{"schema":`+extSchema+`}`), ""); err != nil {
 			return err
 		}
 		if _, err := c.send(ctx, http.MethodPatch, schemas+"/1", []byte(`{"status":"active"}`), ""); err != nil {
@@ -98,7 +100,7 @@ func fillInstalls(ctx context.Context, installs []credentials) error {
 		}
 		for _, ops := range extFill() {
 			for some := range slices.Chunk(ops, extBulk) {
-				if err := post("/batch", extBatch(some)); err != nil {
+				if _, err := c.send(ctx, http.MethodPost, "/batch", extBatch(some), ""); err != nil {
 					return err
 				}
 			}
@@ -108,64 +110,9 @@ func fillInstalls(ctx context.Context, installs []credentials) error {
 	return err
 }
 
-// measureExtWork fills one row. Every connection has an install of its own:
-// writes of one wait for each other.
-func measureExtWork(ctx context.Context, o *options, s *server, l extLimit, w *extWork, installs []credentials, t *table) error {
-	n := len(installs)
-	r := row{work: w.name, engine: s.engine.name, connections: n, goal: w.goals[s.engine.name]}
-	window, runs := o.window, o.runs
-	if r.goal.ratio == 0 {
-		window, runs = o.brief()
-	}
-	done := s.published
-	if !w.writes() {
-		done = atOnce
-	}
-	load := func(more more) (phase, error) {
-		all, hangUp, err := dialAll(ctx, installs)
-		if err != nil {
-			return phase{}, err
-		}
-		defer hangUp()
-		return s.measuredUntil(ctx, n, more, func(ctx context.Context, c, i int) error {
-			answer, err := all[c].send(ctx, w.method, w.path(i), w.body, "")
-			if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
-				err = fmt.Errorf("%d records, want %d, in %.200s", found, w.finds, answer)
-			}
-			return err
-		}, done)
-	}
-	for range runs {
-		if err := resetPeak(s.pid()); err != nil {
-			return err
-		}
-		got, err := load(lasting(window))
-		if err != nil {
-			return fmt.Errorf("server: %w", err)
-		}
-		bare, err := l.window(ctx, w, n, window)
-		if err != nil {
-			return fmt.Errorf("limit: %w", err)
-		}
-		most, err := peak(s.pid())
-		if err != nil {
-			return err
-		}
-		r.server, r.limit, r.peak = append(r.server, got.sample()), append(r.limit, bare), max(r.peak, most)
-	}
-	t.row(&r)
-	if r.goal.ratio > 0 && !r.missed() {
-		return nil
-	}
-	return s.profile(ctx, o, r.title(), func(more more) error {
-		_, err := load(more)
-		return err
-	})
-}
-
-// published waits until the relay has published all events of the audit: that
+// extPublished waits until the relay has published all events of the audit: that
 // is a part of the writes, and would otherwise go on while others are measured.
-func (s *server) published(ctx context.Context) error {
+func extPublished(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -191,13 +138,71 @@ func (s *server) published(ctx context.Context) error {
 			})
 		})
 	}
-	conn, err := pgx.Connect(ctx, s.engine.postgres.URL())
-	if err != nil {
-		return err
-	}
-	err = until(func() (left bool, err error) {
-		err = conn.QueryRow(ctx, waiting).Scan(&left)
-		return left, err
+	return s.engine.connect(ctx, func(conn *pgx.Conn) error {
+		return until(func() (left bool, err error) {
+			err = conn.QueryRow(ctx, waiting).Scan(&left)
+			return left, err
+		})
 	})
-	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
+
+// limit opens a limit in a database of its own: what waits to be published of
+// the server's would else be mixed with what nobody publishes.
+func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int) (limit, error) {
+	if e.postgres != nil {
+		return openExtPostgres(ctx, e, installs)
+	}
+	return openExtSQLite(ctx, installs)
+}
+
+// extWorkOf finds what a limit has to do for an operation.
+func extWorkOf(operation string) (*extWork, error) {
+	for _, w := range extWorks() {
+		if w.name == operation {
+			return &w, nil
+		}
+	}
+	return nil, unknown(operation)
+}
+
+// extFill is what installs have: what every operation writes, and the records of
+// the list.
+func extFill() (all [][]extOp) {
+	var list []extOp
+	for i := range extKeys {
+		list = append(list, extOp{ns: extListNamespace, key: id(i), value: extValue})
+	}
+	all = append(all, list)
+	for _, w := range extWorks() {
+		var ops []extOp
+		for i := range extKeys {
+			if i == 0 || w.turn {
+				ops = append(ops, w.op(i)...)
+			}
+		}
+		if w.writes() {
+			all = append(all, puts(ops))
+		}
+	}
+	return all
+}
+
+// puts are those operations that write, as plain puts.
+func puts(ops []extOp) (writes []extOp) {
+	for _, op := range ops {
+		if op.kind == extPut {
+			op.counts = false
+			writes = append(writes, op)
+		}
+	}
+	return writes
+}
+
+// The audit's event of an operation, around its key.
+func extAudit(op *extOp) (head, tail string) {
+	return fmt.Sprintf(`{"operation":"put","namespace":%q,"key":"`, op.ns),
+		fmt.Sprintf(`","schemaVersion":%d,"caller":"token","callerId":"","revision":`, op.schema)
+}
+
+// extText is a JSON string of so many bytes.
+func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"` }

@@ -2,55 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
 )
 
-// limit is the bare engine: what no server on top of it can exceed.
-type limit interface {
-	// window does a work for so long and returns operations per second. There
-	// are as many callers as the server has clients.
-	window(ctx context.Context, work string, callers int, d time.Duration) (float64, error)
-
-	// stage adds the i-th 100 records to the batch of a user, or as many as it
-	// has, and opens it with the first; commit moves them to the others. A user
-	// has one batch.
-	stage(ctx context.Context, user int64, i int) error
-	commit(ctx context.Context, user int64) error
-
-	// settle is engine.settle.
-	settle(ctx context.Context) error
-
-	close() error
-}
-
-// firstUser is the first of the limit's users, far from the server's: on
-// PostgreSQL both are in one database. Users of batches come behind the others.
-const firstUser = 1_000_001
-
-// openLimit makes what server.fill makes, for the limit's users.
-func openLimit(ctx context.Context, e *engine, users, batch int) (limit, error) {
-	if e.spanner != nil {
-		return openSpanner(ctx, e, users, batch)
-	}
-	if e.postgres == nil {
-		return openSQLite(ctx, e, users, batch)
-	}
-	return openPostgres(ctx, e, users, batch)
-}
-
-func unknown(work string) error { return fmt.Errorf("no limit for %s", work) }
-
-// found is a record as a reader of the tables has it.
-type found struct {
-	id        string
-	modified  time.Time
-	sortindex *int64
-	payload   []byte
-}
-
-// infoRows are the user's own and those of three collections.
-const infoRows = 4
+func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
 
 // checked refuses a read that found other rows than there must be: a limit
 // that reads nothing would be fast.
@@ -61,11 +27,101 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// ids are those of n records.
-func ids(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = id(i)
+// liteFile is SQLite by the group-commit writer alone, in a file of its own: a
+// file has one writer.
+type liteFile struct {
+	dir, path string
+	db        *sqlitedb.DB
+}
+
+// openLite makes a file with the tables of a service.
+func openLite(ctx context.Context, name string, migrations func() (migrate.Set, error)) (f liteFile, err error) {
+	if f.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
+		return f, err
 	}
-	return all
+	f.path = filepath.Join(f.dir, name)
+	if f.db, err = sqlitedb.Open(ctx, sqlitedb.Options{Path: f.path}); err != nil {
+		return f, errors.Join(err, os.RemoveAll(f.dir))
+	}
+	set, err := migrations()
+	if err == nil {
+		_, err = f.db.Migrate(ctx, set)
+	}
+	if err != nil {
+		return f, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
+
+// lite runs a statement, which the connection keeps, and hands each row to fn.
+func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error {
+	stmt, err := c.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case nil:
+			stmt.BindNull(i + 1)
+		case int64:
+			stmt.BindInt64(i+1, v)
+		case string:
+			stmt.BindText(i+1, v)
+		case []byte:
+			stmt.BindBytes(i+1, v)
+		default:
+			return fmt.Errorf("argument %d: no binding for its type %T", i+1, arg)
+		}
+	}
+	for {
+		found, err := stmt.Step()
+		if err != nil || !found {
+			return errors.Join(err, stmt.Reset())
+		}
+		if fn != nil {
+			fn(stmt)
+		}
+	}
+}
+
+// pgDatabase is a database of the limit's own on the server's PostgreSQL, by a
+// pool of as many connections as the server has.
+type pgDatabase struct {
+	url  string
+	pool *pgxpool.Pool
+}
+
+// openPostgres makes a database with the tables of a service.
+func openPostgres(ctx context.Context, e *engine, name string, connections int32, migrations func() (migrate.Set, error)) (d pgDatabase, err error) {
+	if err := e.exec(ctx, `CREATE DATABASE `+name); err != nil {
+		return d, err
+	}
+	d.url = strings.Replace(e.postgres.URL(), "@/postgres?", "@/"+name+"?", 1)
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: d.url})
+	if err != nil {
+		return d, err
+	}
+	defer db.Close()
+	set, err := migrations()
+	if err != nil {
+		return d, err
+	}
+	if _, err := db.Migrate(ctx, set); err != nil {
+		return d, err
+	}
+	conf, err := pgxpool.ParseConfig(d.url)
+	if err != nil {
+		return d, err
+	}
+	conf.MaxConns = connections
+	d.pool, err = pgxpool.NewWithConfig(ctx, conf)
+	return d, err
+}
+
+//nolint:unparam // a limit's close has an error: that of a file can fail
+func (d *pgDatabase) close() error {
+	d.pool.Close()
+	return nil
 }

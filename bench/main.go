@@ -1,8 +1,7 @@
-// Command bench measures the rooms of sync and of extension storage as their
-// clients meet them, and in the same run the bare limit beside them: the same
-// rows in the same engine without HTTP, signatures, JSON and the rules of the
-// room. It prints tables in Markdown, and
-// writes them into a document between markers that name its parts.
+// Command bench measures the services as their clients meet them, and in the
+// same run the bare limit beside them: the same rows in the same engine without
+// HTTP, signatures, JSON and the rules of the service. It prints tables in
+// Markdown, and writes them into a document between markers that name its parts.
 //
 //	make bench
 //
@@ -18,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +32,8 @@ import (
 type options struct {
 	command     string // that measures the same
 	binary      string
+	against     string // another binary; "": none
+	works       *regexp.Regexp
 	out         string
 	parts       []string
 	window      time.Duration
@@ -41,7 +43,8 @@ type options struct {
 	rows        []int
 	profiles    string
 
-	size size
+	services []entry
+	size     size
 }
 
 // size is how much work a run is made of.
@@ -59,11 +62,10 @@ type size struct {
 	manyRecords   int   // records of everybody else in that table
 	rowsPayload   int   // bytes
 	batchCallers  int   // batches are not measured at more connections
-	extCallers    int   // nor is extension storage at more than these
 	extInstalls   int   // among whom puts are spread in a table of many rows
-	extMany       int   // keys that installs have there
 	extNamespaces []int // numbers of keys of a namespace
 	extSpread     int   // installs of the last line of that table
+	events        int   // that wait for a relay
 }
 
 // records of a batch, which on Spanner must fit into one commit.
@@ -78,7 +80,7 @@ var full = size{
 	batch: 10_000, batches: []int{100, 1_000, 10_000, 100_000}, batchCallers: 16, starts: 10, idle: time.Second,
 	uploads: 64, downloads: 16, download: 10_000,
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
-	extCallers: 16, extMany: 100, extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000},
+	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
 }
 
 func main() {
@@ -95,12 +97,17 @@ func main() {
 }
 
 func parse(args []string) (options, error) {
-	var connections, names, engineNames, rows string
-	o := options{command: "go run ./bench", size: full}
+	var connections, names, engineNames, rows, works string
+	o := options{command: "go run ./bench", services: services(), size: full}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
+	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows:\n"+
+		"prints the ratios of throughput, CPU of server and engine, and memory for the works of the parts load and ext.\n"+
+		"Each binary has a server and an engine of its own. A ratio of 0.60 in a CPU column means -binary needs 60 % of the CPU per operation.\n"+
+		"Example: bench -binary bin/holdfast -against /tmp/holdfast-before -parts load -engines sqlite -connections 16,64 -works POST -runs 9")
+	f.StringVar(&works, "works", "", "regular expression of the names of works to measure in the parts load and ext and by -against; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose parts are written anew; empty: none")
-	f.StringVar(&names, "parts", "load,memory,start,ext,extkeys", "what is measured, of "+strings.Join(partNames(), ", "))
+	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "what is measured, of "+strings.Join(partNames(true), ", "))
 	f.DurationVar(&o.window, "window", 5*time.Second, "how long one measurement takes")
 	f.IntVar(&o.runs, "runs", 5, "measurements of each side, of which the median counts")
 	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
@@ -111,7 +118,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "out", "profiles"}, f.Name) { // they change nothing that is measured
+		if !slices.Contains([]string{"binary", "against", "out", "profiles"}, f.Name) { // they change nothing that is measured
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -125,8 +132,11 @@ func parse(args []string) (options, error) {
 	if o.engines, err = choice("engines", engineNames, engines); err != nil {
 		return o, err
 	}
-	if o.parts, err = choice("parts", names, partNames()); err != nil {
+	if o.parts, err = choice("parts", names, partNames(true)); err != nil {
 		return o, err
+	}
+	if o.works, err = regexp.Compile(works); err != nil {
+		return o, fmt.Errorf("-works: %w", err)
 	}
 	if o.runs < 1 || o.window <= 0 {
 		return o, errors.New("-runs and -window must be more than 0")
@@ -159,27 +169,33 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// parts are what can be measured, in the order in which it is. Each begins with
-// an engine and a server that have done nothing yet. Not all are of use on the
-// emulator of Spanner: it goes through whole tables, and its batches are smaller.
-var parts = []struct {
+// part is something that is measured, in the order in which it is. Each begins
+// with an engine and a server that have done nothing yet. Not all are of use on
+// the emulator of Spanner: it goes through whole tables, and its batches are
+// smaller.
+type part struct {
 	name    string
+	slow    bool // measured only if named
 	spanner bool
 	head    func(*options, io.Writer)
 	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
-}{
-	{"load", true, loadHead, measureLoad},
-	{"memory", false, memoryHead, measureMemory},
-	{"start", true, startHead, measureStart},
-	{"rows", false, rowsHead, measureRows},
-	{"ext", false, extHead, measureExt},
-	{"extkeys", false, extKeysHead, measureExtKeys},
-	{"extrows", false, extRowsHead, measureExtRows},
 }
 
-func partNames() (names []string) {
-	for _, p := range parts {
-		names = append(names, p.name)
+// parts are those of all services.
+func parts(of []entry) (all []part) {
+	for i := range of {
+		b := &of[i]
+		all = append(all, part{name: b.part, spanner: b.spanner, head: measureHead, measure: b.measure})
+		all = append(all, b.parts...)
+	}
+	return all
+}
+
+func partNames(slow bool) (names []string) {
+	for _, p := range parts(services()) {
+		if slow || !p.slow {
+			names = append(names, p.name)
+		}
 	}
 	return names
 }
@@ -189,8 +205,12 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.against != "" {
+		fmt.Fprintf(terminal, "`%s` on %s\n\n", o.command, on)
+		return compare(ctx, o, terminal)
+	}
 	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s", o.command, on)}
-	for _, p := range parts {
+	for _, p := range parts(o.services) {
 		if !slices.Contains(o.parts, p.name) {
 			continue
 		}
@@ -229,7 +249,11 @@ func onEngine(name string, fn func(*engine) error) error {
 
 // onServer runs fn with a server that has done nothing yet.
 func onServer(ctx context.Context, o *options, e *engine, settings []string, fn func(*server) error) error {
-	s, err := serve(ctx, o.binary, e, settings...)
+	var all []string
+	for _, b := range o.services {
+		all = append(all, b.settings(e)...)
+	}
+	s, err := serve(ctx, o.binary, e, append(all, settings...))
 	if err != nil {
 		return err
 	}

@@ -13,14 +13,6 @@ import (
 	"time"
 )
 
-// putScript calls the very function that the server calls for a PUT. Every
-// argument that the server sends is one here, but those that are NULL.
-var putScript = fmt.Sprintf(`\set uid %d + :client_id
-\set id random(%s, %s)
-SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
-	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, false::boolean);
-`, firstUser, id(0), id(putRecords-1), collectionIDs[putCollection])
-
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
 // pgbench lets callers run a script, which uses the variables, as often or as

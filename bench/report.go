@@ -63,11 +63,11 @@ func replace(document, part, text string) (string, error) {
 
 // machine is what a run was on: not where, nor when.
 func machine(ctx context.Context, o *options) (string, error) {
-	model, err := line("/proc/cpuinfo", "model name")
+	model, err := procLine("/proc/cpuinfo", "model name")
 	if err != nil {
 		return "", err
 	}
-	total, err := line("/proc/meminfo", "MemTotal")
+	total, err := procLine("/proc/meminfo", "MemTotal")
 	if err != nil {
 		return "", err
 	}
@@ -105,8 +105,8 @@ func postgresVersion(ctx context.Context) (string, error) {
 	return words[2], nil
 }
 
-// line is what stands behind a name in a file of /proc.
-func line(file, name string) (string, error) {
+// procLine is what stands behind a name in a file of /proc.
+func procLine(file, name string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err

@@ -5,41 +5,164 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-func rowsHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, records of %d B.\n\n| rows of the server | of a user | users | engine | PUT/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|\n", o.window, o.runs, o.size.rowsCallers, o.size.rowsPayload)
+// rows is what a service brings to tables of what a write costs by how much is
+// there: how to write over one of an owner's records, and how to make many.
+type rows struct {
+	service
+
+	// grow gives owners with numbers from first on so many records each, past
+	// the server, which is stopped meanwhile: through it, it would take hours.
+	grow func(ctx context.Context, s *server, first, owners, records, bytes int) error
+	// rewrite makes the request that writes over a record.
+	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
+	// check refuses writes that have made records instead of writing over those
+	// that are there.
+	check func(ctx context.Context, c *caller, records int) error
+
+	settle func(ctx context.Context, s *server) error // as an operation's
 }
 
-// measureRows lets a table grow and tells what a PUT costs at each size: first
-// of records of any user, then of users of whom one has much more than others.
-func measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	return onServer(ctx, o, e, nil, func(s *server) error {
-		have, perUser := 0, o.size.manyRecords
-		for _, rows := range o.rows {
-			users := max(1, rows/perUser)
-			if err := s.grow(ctx, 1+have, users-have, perUser, o.size.rowsPayload); err != nil {
+// line is a line of the table: what it costs to write over a record of any of
+// some owners.
+type line struct {
+	rows, records int   // of the server, and of an owner
+	numbers       []int // of the owners
+	bytes         int   // of a record
+
+	owners  []credentials
+	samples []sample
+}
+
+func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
+	fmt.Fprintf(out, "Windows of %v, medians of %d, %d connections, records of %d B.\n\n", window, o.runs, o.size.rowsCallers, bytes)
+	fmt.Fprintln(out, "| rows of the server | of an owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
+}
+
+// spread is every so-many-th of n owners from a number on, at most so many.
+func spread(first, n, most int) (numbers []int) {
+	most = min(n, most)
+	for i := range most {
+		numbers = append(numbers, first+i*n/most)
+	}
+	return numbers
+}
+
+// growing lets the tables grow to each of the numbers of rows, and measures
+// what a write costs there: always to as many owners, which are spread over the
+// tables. It returns how many owners there are in the end.
+func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
+	for _, rows := range o.rows {
+		owners := max(1, rows/o.size.manyRecords)
+		if err := w.grow(ctx, s, 1+have, owners-have, o.size.manyRecords, o.size.rowsPayload); err != nil {
+			return 0, err
+		}
+		have = owners
+		l := line{rows: have * o.size.manyRecords, records: o.size.manyRecords, numbers: spread(1, have, most), bytes: o.size.rowsPayload}
+		if err := w.measure(ctx, o, s, o.window, []*line{&l}, out); err != nil {
+			return 0, err
+		}
+	}
+	return have, nil
+}
+
+// measure measures lines in turn, so that they meet the same machine.
+func (w *rows) measure(ctx context.Context, o *options, s *server, window time.Duration, lines []*line, out io.Writer) error {
+	for _, l := range lines {
+		for _, n := range l.numbers {
+			c, err := w.owner(s, n)
+			if err != nil {
 				return err
 			}
-			have = users
-			line := rowsLine{rows: have * perUser, perUser: perUser, uids: spread(have, o.size.users)}
-			if err := line.measure(ctx, o, s, out); err != nil {
+			l.owners = append(l.owners, c)
+		}
+	}
+	for run := range 1 + o.runs {
+		for _, l := range lines {
+			p, err := w.load(ctx, o, s, l, lasting(window))
+			if err != nil {
+				return err
+			}
+			if run > 0 { // the first warms the caches
+				l.samples = append(l.samples, p.sample())
+			}
+		}
+	}
+	for _, l := range lines {
+		for _, owner := range []credentials{l.owners[0], l.owners[len(l.owners)-1]} {
+			if err := w.checkOwner(ctx, owner, l.records); err != nil {
 				return err
 			}
 		}
-		big := have + 1
-		if err := s.grow(ctx, big, 1, o.size.ofOne, o.size.rowsPayload); err != nil {
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %.0f | %d | %s |\n", thousands(l.rows), thousands(l.records), thousands(len(l.owners)), s.engine.name,
+			median(l.samples, func(s sample) float64 { return s.ops }),
+			median(l.samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
+			engineCPU(median(l.samples, func(s sample) time.Duration { return s.engine })))
+		name := fmt.Sprintf("rows-%s-%d-%d-%d-%d", s.engine.name, l.rows, l.records, len(l.owners), l.bytes)
+		err := s.profile(ctx, o, name, func(more more) error {
+			_, err := w.load(ctx, o, s, l, more)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		rows := have*perUser + o.size.ofOne
-		for _, line := range []rowsLine{{rows, perUser, []int64{1}}, {rows, o.size.ofOne, []int64{int64(big)}}} {
-			if err := line.measure(ctx, o, s, out); err != nil {
+	}
+	return nil
+}
+
+// load writes over records of any of the owners.
+func (w *rows) load(ctx context.Context, o *options, s *server, l *line, more more) (phase, error) {
+	callers, hangUp, err := dialAll(ctx, slices.Repeat(l.owners[:1], o.size.rowsCallers))
+	if err != nil {
+		return phase{}, err
+	}
+	defer hangUp()
+	rewrite := w.rewrite(l.bytes)
+	return s.measured(ctx, len(callers), more, func(ctx context.Context, c, _ int) error {
+		callers[c].credentials = l.owners[rand.IntN(len(l.owners))]
+		return rewrite(ctx, callers[c], rand.IntN(l.records))
+	}, w.settle)
+}
+
+func (w *rows) checkOwner(ctx context.Context, owner credentials, records int) error {
+	c, err := dial(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer c.hangUp()
+	return w.check(ctx, c, records)
+}
+
+// past fills the tables past the server, which is stopped meanwhile: a script
+// for PostgreSQL, or one for the SQLite file.
+func (s *server) past(ctx context.Context, file string, lite, postgres []string) error {
+	s.stop()
+	var err error
+	if s.engine.postgres != nil {
+		err = s.engine.exec(ctx, postgres...)
+	} else {
+		err = fillFile(file, lite)
+	}
+	if err != nil {
+		return fmt.Errorf("fill the tables: %w", err)
+	}
+	return s.start(ctx)
+}
+
+// fillFile opens a file so that nothing of it is kept but in its end.
+func fillFile(file string, script []string) error {
+	return withFile(file, func(c *sqlite.Conn) error {
+		for _, sql := range slices.Concat([]string{
+			`PRAGMA journal_mode = OFF`, `PRAGMA synchronous = OFF`, `PRAGMA locking_mode = EXCLUSIVE`, `PRAGMA cache_size = -262144`, `PRAGMA foreign_keys = OFF`,
+		}, script) {
+			if err := sqlitex.ExecuteTransient(c, sql, nil); err != nil {
 				return err
 			}
 		}
@@ -47,164 +170,13 @@ func measureRows(ctx context.Context, o *options, e *engine, out io.Writer) erro
 	})
 }
 
-// spread is every so-many-th of the uids from 1 to n, at most so many.
-func spread(n, most int) (uids []int64) {
-	most = min(n, most)
-	for i := range most {
-		uids = append(uids, 1+int64(i)*int64(n)/int64(most))
+// script puts the parameters into statements that have some.
+func script(statements []string, args ...any) (all []string) {
+	for _, sql := range statements {
+		if strings.Contains(sql, "%") {
+			sql = fmt.Sprintf(sql, args...)
+		}
+		all = append(all, sql)
 	}
-	return uids
-}
-
-// rowsLine is a line of the table: what it costs to rewrite a record of one of
-// the users.
-type rowsLine struct {
-	rows, perUser int
-	uids          []int64
-}
-
-func (l *rowsLine) measure(ctx context.Context, o *options, s *server, out io.Writer) error {
-	users := make([]credentials, len(l.uids))
-	for i, uid := range l.uids {
-		var err error
-		if users[i], err = s.user(uid); err != nil {
-			return err
-		}
-	}
-	body := object(record{Payload: payload(o.size.rowsPayload)})
-	load := func(more more) (phase, error) {
-		callers, hangUp, err := dialAll(ctx, slices.Repeat(users[:1], o.size.rowsCallers))
-		if err != nil {
-			return phase{}, err
-		}
-		defer hangUp()
-		return s.measured(ctx, len(callers), more, func(ctx context.Context, c, _ int) error {
-			callers[c].credentials = users[rand.IntN(len(users))]
-			_, err := callers[c].send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(rand.IntN(l.perUser)), body, "")
-			return err
-		})
-	}
-	var samples []sample
-	for i := range 1 + o.runs {
-		p, err := load(lasting(o.window))
-		if err != nil {
-			return err
-		}
-		if i > 0 { // the first warms the caches
-			samples = append(samples, p.sample())
-		}
-	}
-	if err := l.check(ctx, users); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "| %s | %s | %s | %s | %.0f | %d | %s |\n", thousands(l.rows), thousands(l.perUser), thousands(len(users)), s.engine.name,
-		median(samples, func(s sample) float64 { return s.ops }),
-		median(samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
-		engineCPU(median(samples, func(s sample) time.Duration { return s.engine })))
-	return s.profile(ctx, o, fmt.Sprintf("rows-%s-%d-%d", s.engine.name, l.rows, l.perUser), func(more more) error {
-		_, err := load(more)
-		return err
-	})
-}
-
-// check refuses PUTs that have made records instead of rewriting those that are
-// there.
-func (l *rowsLine) check(ctx context.Context, users []credentials) error {
-	all, hangUp, err := dialAll(ctx, []credentials{users[0], users[len(users)-1]})
-	if err != nil {
-		return err
-	}
-	defer hangUp()
-	for _, c := range all {
-		got, err := c.send(ctx, http.MethodGet, "/info/collection_counts", nil, "")
-		if err != nil {
-			return err
-		}
-		if want := fmt.Sprintf(`{"%s":%d}`, putCollection, l.perUser); string(got) != want {
-			return fmt.Errorf("a user has %s, want %s", got, want)
-		}
-		ends := "/storage/" + putCollection + "?ids=" + id(0) + "," + id(l.perUser-1)
-		if _, err := c.send(ctx, http.MethodGet, ends, nil, "2"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// grow gives users with ids from first on so many records each, past the
-// server, which is stopped meanwhile: through it, it would take hours.
-func (s *server) grow(ctx context.Context, first, users, records, bytes int) error {
-	return s.fill(ctx, func() error {
-		if s.engine.postgres != nil {
-			return s.engine.growPostgres(ctx, first, users, records, bytes)
-		}
-		return growSQLite(file(s.data()), first, users, records, bytes)
-	})
-}
-
-// fill fills the tables past the server, which is stopped meanwhile.
-func (s *server) fill(ctx context.Context, fill func() error) error {
-	s.stop()
-	if err := fill(); err != nil {
-		return fmt.Errorf("fill the tables: %w", err)
-	}
-	return s.start(ctx)
-}
-
-// The tables as a server would have filled them. A record is as old as its id
-// is small.
-const (
-	liteGrowUsers = `
-		WITH RECURSIVE u (id) AS (SELECT ?1 UNION ALL SELECT id + 1 FROM u WHERE id < ?1 + ?2 - 1)
-		INSERT INTO user_collections (user_id, collection_id, modified, count, total_bytes)
-		SELECT id, c.collection_id, 1700000000000, c.count, c.count * ?4
-		FROM u CROSS JOIN (SELECT 0 AS collection_id, 0 AS count UNION ALL SELECT ?5, ?3) c`
-	liteGrowRecords = `
-		WITH RECURSIVE r (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < ?2 * ?3 - 1)
-		INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
-		SELECT ?1 + i / ?3, ?5, 100000000000 + i % ?3, 1600000000000 + i % ?3 * 10, CAST(?6 AS BLOB) FROM r WHERE ?4 > 0`
-
-	pgGrowUsers = `
-		INSERT INTO user_collections (user_id, collection_id, modified, count, total_bytes)
-		SELECT u, c.id, timestamp '2023-11-14', c.n, c.n * %[4]d
-		FROM generate_series(%[1]d, %[1]d + %[2]d - 1) u CROSS JOIN (VALUES (0, 0), (%[5]d, %[3]d)) c (id, n)`
-	pgGrowRecords = `
-		INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
-		SELECT %[1]d + i / %[3]d, %[5]d, (100000000000 + i %% %[3]d)::text, timestamp '2020-09-13' + i %% %[3]d * interval '10 milliseconds', '%[6]s'::bytea
-		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`
-)
-
-func growSQLite(file string, first, users, records, bytes int) error {
-	return fillFile(file, func(c *sqlite.Conn) error {
-		args := []any{first, users, records, bytes, collectionIDs[putCollection]}
-		if err := sqlitex.ExecuteTransient(c, liteGrowUsers, &sqlitex.ExecOptions{Args: args}); err != nil {
-			return err
-		}
-		return sqlitex.ExecuteTransient(c, liteGrowRecords, &sqlitex.ExecOptions{Args: append(args, payload(bytes))})
-	})
-}
-
-// fillFile opens a file so that nothing of it is kept but in its end.
-func fillFile(file string, fill func(*sqlite.Conn) error) error {
-	return withFile(file, func(c *sqlite.Conn) error {
-		for _, pragma := range []string{
-			`journal_mode = OFF`, `synchronous = OFF`, `locking_mode = EXCLUSIVE`, `cache_size = -262144`, `foreign_keys = OFF`,
-		} {
-			if err := sqlitex.ExecuteTransient(c, `PRAGMA `+pragma, nil); err != nil {
-				return err
-			}
-		}
-		return fill(c)
-	})
-}
-
-// growPostgres leaves nothing to be tidied up or written in the background.
-func (e *engine) growPostgres(ctx context.Context, first, users, records, bytes int) error {
-	script := func(sql string) string {
-		return fmt.Sprintf(sql, first, users, records, bytes, collectionIDs[putCollection], payload(bytes))
-	}
-	return e.exec(ctx,
-		`SET session_replication_role = replica`, // no look at the parents of every row
-		script(pgGrowUsers), script(pgGrowRecords),
-		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`)
+	return all
 }

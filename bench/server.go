@@ -14,32 +14,26 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/internal/auth/bearer"
-	"holdfast/internal/auth/tokenlib"
-	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
 )
 
 // server is `holdfast serve` with a folder of its own and settings as shipped,
-// but for addresses, secrets, the database, no limit on the rate at which
-// extensions write, and what a measurement names.
+// but for addresses, what the services set, and what a measurement names.
 type server struct {
-	engine  *engine
-	binary  string
-	dir     string
-	listen  string
-	admin   string
-	token   string // of the admin listener
-	env     []string
-	keyring *tokenlib.Keyring
-	bearers *bearer.Keyring // of extensions
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	next    int64 // uid of the next new user
+	engine *engine
+	binary string
+	dir    string
+	listen string
+	admin  string
+	token  string // of the admin listener
+	env    []string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	next   int // number of the next new owner
 }
 
 // serve starts a server on an empty engine and waits until it is ready.
-func serve(ctx context.Context, binary string, e *engine, settings ...string) (*server, error) {
+func serve(ctx context.Context, binary string, e *engine, settings []string) (*server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err
@@ -61,23 +55,12 @@ func (s *server) configure(settings []string) (err error) {
 	if s.admin, err = testdb.FreePort(); err != nil {
 		return err
 	}
-	secret := rand.Text()
-	if s.keyring, err = tokenlib.NewKeyring(secret); err != nil {
-		return err
-	}
-	tokens := rand.Text() + rand.Text()
-	if s.bearers, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: ext.OwnTokenKey(tokens), Alg: bearer.HS256, Text: tokens}}}); err != nil {
-		return err
-	}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") && !strings.HasPrefix(kv, "SYNC_") {
 			s.env = append(s.env, kv)
 		}
 	}
-	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin,
-		"HOLDFAST_SERVER__MASTER_SECRET="+secret, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token,
-		"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+tokens, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
-	s.env = append(s.env, s.engine.env()...)
+	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token)
 	s.env = append(s.env, settings...)
 	return nil
 }
@@ -173,25 +156,15 @@ func (s *server) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
-// accountKeys is what all accounts' keys are called by.
-const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
-
-// user makes credentials as a tokenserver does.
-func (s *server) user(uid int64) (credentials, error) {
-	node := "http://" + s.listen
-	id, key, err := s.keyring.Mint(tokenlib.Claims{UID: uid, FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour), Origin: "holdfast"})
-	return credentials{ID: id, Key: key, Endpoint: fmt.Sprintf("%s/1.5/%d", node, uid)}, err
-}
-
-// newUsers makes credentials of n users that have nothing yet.
-func (s *server) newUsers(n int) (all []credentials, err error) {
+// newOwners makes credentials of n owners that have nothing yet.
+func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	for range n {
-		u, err := s.user(s.next)
+		c, err := of.owner(s, s.next)
 		if err != nil {
 			return nil, err
 		}
 		s.next++
-		all = append(all, u)
+		all = append(all, c)
 	}
 	return all, nil
 }
@@ -213,17 +186,9 @@ type phase struct {
 	serverCPU, engines time.Duration
 }
 
-// measured drives callers and tells what the server had to do for them.
-func (s *server) measured(ctx context.Context, callers int, more more, step step) (phase, error) {
-	return s.measuredUntil(ctx, callers, more, step, atOnce)
-}
-
-// atOnce is when steps leave nothing to do.
-func atOnce(context.Context) error { return nil }
-
-// measuredUntil is measured for steps that leave the server something to do,
-// which has been done when done returns.
-func (s *server) measuredUntil(ctx context.Context, callers int, more more, step step, done func(context.Context) error) (p phase, err error) {
+// measured drives callers and returns what the server had to do for them. Steps
+// may leave it something to do, which has been done when settle returns.
+func (s *server) measured(ctx context.Context, callers int, more more, step step, settle func(context.Context, *server) error) (p phase, err error) {
 	before, err := s.spent()
 	if err != nil {
 		return p, err
@@ -231,8 +196,10 @@ func (s *server) measuredUntil(ctx context.Context, callers int, more more, step
 	if p.took, p.all, err = drive(ctx, callers, more, step); err != nil {
 		return p, err
 	}
-	if err := done(ctx); err != nil {
-		return p, err
+	if settle != nil {
+		if err := settle(ctx, s); err != nil {
+			return p, err
+		}
 	}
 	after, err := s.spent()
 	if err != nil {

@@ -17,7 +17,7 @@ func startHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Medians of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
 }
 
-// measureStart starts a server with every room on, again and again, on the data
+// measureStart starts a server with every service on, again and again, on the data
 // of the first start, which is not counted: it makes the tables.
 func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {

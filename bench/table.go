@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -82,3 +83,16 @@ func engineCPU(d time.Duration) string {
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }
 
 func mb(bytes int64) string { return fmt.Sprintf("%d MB", bytes>>20) }
+
+// thousands is a number as the names of works write it: 10,000.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	var out strings.Builder
+	for i, digit := range text {
+		if i > 0 && (len(text)-i)%3 == 0 {
+			out.WriteByte(',')
+		}
+		out.WriteRune(digit)
+	}
+	return out.String()
+}

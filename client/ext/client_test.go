@@ -152,11 +152,11 @@ func testRecords(t *testing.T, s *site) {
 	}
 	_, err = settings.Put(ctx, "theme", ext.Put{Value: 1}, ext.IfRevision(1))
 	if e := refused(t, err, ext.CodeRevisionMismatch); e.Status != http.StatusConflict || e.CurrentRevision == nil || *e.CurrentRevision != 2 || e.RequestID == "" {
-		t.Errorf("a guard in the body: %+v", e)
+		t.Errorf("a precondition in the body: %+v", e)
 	}
 	_, err = settings.Put(ctx, "theme", ext.Put{Value: 1}, ext.IfMatch(made.Etag))
 	if e := refused(t, err, ext.CodeRevisionMismatch); e.Status != http.StatusPreconditionFailed {
-		t.Errorf("a guard in a header: %+v", e)
+		t.Errorf("a precondition in a header: %+v", e)
 	}
 	_, err = settings.Get(ctx, "theme", ext.IfRevision(1))
 	refused(t, err, ext.CodeRevisionMismatch)
@@ -288,8 +288,8 @@ func testNumbers(t *testing.T, s *site) {
 func testSeveral(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
-	item := func(key string, p ext.Put, guard ...ext.Guard) ext.PutItem {
-		return must[ext.PutItem](t)(settings.Item(key, p, guard...))
+	item := func(key string, p ext.Put, precondition ...ext.Precondition) ext.PutItem {
+		return must[ext.PutItem](t)(settings.Item(key, p, precondition...))
 	}
 	made := must[[]ext.BulkPutItem](t)(settings.BulkPut(ctx, item("a", ext.Put{Value: 1}), item("b", ext.Put{Value: 2}, ext.IfAbsent())))
 	if len(made) != 2 || made[1].Key != "b" || !made[1].Created {
@@ -303,7 +303,7 @@ func testSeveral(t *testing.T, s *site) {
 	_, err = settings.Get(ctx, "c")
 	refused(t, err, ext.CodeNotFound)
 	if _, err := settings.Item("a", ext.Put{}, ext.IfNoneMatch(made[0].Etag)); err == nil {
-		t.Error("a guard that an item cannot have is taken")
+		t.Error("a precondition that an item cannot have is taken")
 	}
 }
 

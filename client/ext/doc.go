@@ -11,7 +11,7 @@
 //
 // A request that was refused because there were too many is repeated when the
 // server says that it may be. When the server or the network is in trouble it is
-// not known what a request came to: then reads, puts and deletes without a guard,
+// not known what a request came to: then reads, puts and deletes without a precondition,
 // batches and increments are repeated, which do no harm twice; other writes
 // return the error.
 //

@@ -48,7 +48,7 @@ type opFields struct {
 }
 
 // MarshalJSON implements json.Marshaler. It fails when the operation could not
-// be made: its value is no JSON, or a guard is not for batches.
+// be made: its value is no JSON, or a precondition is not for batches.
 func (o Op) MarshalJSON() ([]byte, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -56,16 +56,16 @@ func (o Op) MarshalJSON() ([]byte, error) {
 	return encode(o.fields)
 }
 
-func (r Records) op(kind, key string, guard []Guard) Op {
-	g := collect(guard)
+func (r Records) op(kind, key string, precondition []Precondition) Op {
+	g := collect(precondition)
 	o := Op{fields: opFields{Op: kind, Namespace: r.namespace, Key: key}}
 	o.fields.IfRevision, o.fields.IfMatch, o.err = g.inBody()
 	return o
 }
 
 // PutOp is Put in a batch.
-func (r Records) PutOp(key string, p Put, guard ...Guard) Op {
-	o := r.op("put", key, guard)
+func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
+	o := r.op("put", key, precondition)
 	request, err := p.request()
 	if err != nil {
 		o.err = err
@@ -75,14 +75,18 @@ func (r Records) PutOp(key string, p Put, guard ...Guard) Op {
 }
 
 // DeleteOp is Delete in a batch.
-func (r Records) DeleteOp(key string, guard ...Guard) Op { return r.op("delete", key, guard) }
+func (r Records) DeleteOp(key string, precondition ...Precondition) Op {
+	return r.op("delete", key, precondition)
+}
 
-// CheckOp holds a guard, which it must have, and changes nothing.
-func (r Records) CheckOp(key string, guard ...Guard) Op { return r.op("check", key, guard) }
+// CheckOp holds a precondition, which it must have, and changes nothing.
+func (r Records) CheckOp(key string, precondition ...Precondition) Op {
+	return r.op("check", key, precondition)
+}
 
 // IncrementOp is Increment in a batch.
-func (r Records) IncrementOp(key string, in Increment, guard ...Guard) Op {
-	o, request := r.op("increment", key, guard), in.request()
+func (r Records) IncrementOp(key string, in Increment, precondition ...Precondition) Op {
+	o, request := r.op("increment", key, precondition), in.request()
 	o.fields.Pointer, o.fields.By, o.fields.Min, o.fields.Max, o.fields.Create = &request.Pointer, request.By, request.Min, request.Max, request.Create
 	return o
 }

@@ -14,42 +14,44 @@ import (
 	"time"
 )
 
-// Guard is what must be so of a record for a request to be done; when it is not,
+// Precondition is what must be so of a record for a request to be done; when it is not,
 // the error has the code REVISION_MISMATCH and the record's revision.
-type Guard func(*guards)
+type Precondition func(*preconditions)
 
-type guards struct {
+type preconditions struct {
 	revision         *int64
 	match, noneMatch string
 }
 
 // IfRevision wants the record to have a revision.
-func IfRevision(revision int64) Guard { return func(g *guards) { g.revision = &revision } }
+func IfRevision(revision int64) Precondition {
+	return func(g *preconditions) { g.revision = &revision }
+}
 
 // IfAbsent wants that there is no record.
-func IfAbsent() Guard { return IfRevision(0) }
+func IfAbsent() Precondition { return IfRevision(0) }
 
 // IfMatch wants the record to have an entity tag, as answers have it, quotes
 // included. Other than a revision it never meets another life of the key.
-func IfMatch(etag string) Guard { return func(g *guards) { g.match = etag } }
+func IfMatch(etag string) Precondition { return func(g *preconditions) { g.match = etag } }
 
 // IfPresent wants that there is a record.
-func IfPresent() Guard { return IfMatch("*") }
+func IfPresent() Precondition { return IfMatch("*") }
 
 // IfNoneMatch wants the record to have another entity tag. It is for requests of
 // one record only.
-func IfNoneMatch(etag string) Guard { return func(g *guards) { g.noneMatch = etag } }
+func IfNoneMatch(etag string) Precondition { return func(g *preconditions) { g.noneMatch = etag } }
 
-func collect(list []Guard) (g guards) {
-	for _, guard := range list {
-		guard(&g)
+func collect(list []Precondition) (g preconditions) {
+	for _, precondition := range list {
+		precondition(&g)
 	}
 	return g
 }
 
-func (g *guards) any() bool { return *g != guards{} }
+func (g *preconditions) any() bool { return *g != preconditions{} }
 
-func (g *guards) header() http.Header {
+func (g *preconditions) header() http.Header {
 	h := http.Header{}
 	if g.match != "" {
 		h.Set("If-Match", g.match)
@@ -60,15 +62,15 @@ func (g *guards) header() http.Header {
 	return h
 }
 
-func (g *guards) query() url.Values {
+func (g *preconditions) query() url.Values {
 	if g.revision == nil {
 		return nil
 	}
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
-// inBody are the guards of one item of several.
-func (g *guards) inBody() (revision *int64, match *string, err error) {
+// inBody are the preconditions of one item of several.
+func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
 		return nil, nil, errors.New("IfNoneMatch is for requests of one record")
 	}
@@ -118,21 +120,21 @@ func (p *Put) request() (r PutRequest, err error) {
 
 // Put writes a record. What there was of it is replaced: value, metadata and
 // time to live.
-func (r Records) Put(ctx context.Context, key string, p Put, guard ...Guard) (meta RecordMeta, err error) {
+func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Precondition) (meta RecordMeta, err error) {
 	request, err := p.request()
 	if err != nil {
 		return meta, err
 	}
-	g := collect(guard)
+	g := collect(precondition)
 	request.IfRevision = g.revision
-	// A put without a guard may be done twice: the record is the same.
+	// A put without a precondition may be done twice: the record is the same.
 	_, err = r.client.sendJSON(ctx, call{method: http.MethodPut, path: r.at(key), header: g.header(), again: !g.any()}, request, &meta)
 	return meta, err
 }
 
 // Get reads a record.
-func (r Records) Get(ctx context.Context, key string, guard ...Guard) (rec Record, err error) {
-	g := collect(guard)
+func (r Records) Get(ctx context.Context, key string, precondition ...Precondition) (rec Record, err error) {
+	g := collect(precondition)
 	header := g.header()
 	if g.revision != nil {
 		header.Set("If-Revision-Match", strconv.FormatInt(*g.revision, 10))
@@ -142,9 +144,9 @@ func (r Records) Get(ctx context.Context, key string, guard ...Guard) (rec Recor
 }
 
 // Delete deletes a record. It does not matter whether there is one, unless there
-// is a guard.
-func (r Records) Delete(ctx context.Context, key string, guard ...Guard) error {
-	g := collect(guard)
+// is a precondition.
+func (r Records) Delete(ctx context.Context, key string, precondition ...Precondition) error {
+	g := collect(precondition)
 	_, err := r.client.send(ctx, call{method: http.MethodDelete, path: r.at(key), query: g.query(), header: g.header(), again: !g.any()}, nil)
 	return err
 }
@@ -152,12 +154,12 @@ func (r Records) Delete(ctx context.Context, key string, guard ...Guard) error {
 // Merge merges a patch into the value of a record by RFC 7396: members of it
 // replace those of the value, null takes them away. Metadata and time to live
 // stay.
-func (r Records) Merge(ctx context.Context, key string, patch any, guard ...Guard) (meta RecordMeta, err error) {
+func (r Records) Merge(ctx context.Context, key string, patch any, precondition ...Precondition) (meta RecordMeta, err error) {
 	body, err := encode(patch)
 	if err != nil {
 		return meta, err
 	}
-	g := collect(guard)
+	g := collect(precondition)
 	_, err = r.client.send(ctx, call{
 		method: http.MethodPatch, path: r.at(key), query: g.query(), header: g.header(), media: "application/merge-patch+json", body: body,
 	}, &meta)
@@ -188,11 +190,11 @@ func (in *Increment) request() IncrementRequest {
 
 // Increment adds to a number in a record, once: it is sent under a key by which
 // the server knows it when it is repeated.
-func (r Records) Increment(ctx context.Context, key string, in Increment, guard ...Guard) (result IncrementResult, err error) {
+func (r Records) Increment(ctx context.Context, key string, in Increment, precondition ...Precondition) (result IncrementResult, err error) {
 	if in.By == "" {
 		return result, errors.New("an increment needs a number to add")
 	}
-	g := collect(guard)
+	g := collect(precondition)
 	request := in.request()
 	request.IfRevision = g.revision
 	_, err = r.client.sendOnce(ctx, call{method: http.MethodPost, path: r.at(key) + "/increment", header: g.header()}, request, &result)
@@ -200,12 +202,12 @@ func (r Records) Increment(ctx context.Context, key string, in Increment, guard 
 }
 
 // Item is a put of one record of several.
-func (r Records) Item(key string, p Put, guard ...Guard) (item PutItem, err error) {
+func (r Records) Item(key string, p Put, precondition ...Precondition) (item PutItem, err error) {
 	request, err := p.request()
 	if err != nil {
 		return item, err
 	}
-	g := collect(guard)
+	g := collect(precondition)
 	item = PutItem{Key: key, Value: request.Value, Metadata: request.Metadata, TTLSeconds: request.TTLSeconds, SchemaVersion: request.SchemaVersion}
 	item.IfRevision, item.IfMatch, err = g.inBody()
 	return item, err

@@ -279,7 +279,7 @@ type ErrorDetail struct {
 	Cause *ErrorCode `json:"cause,omitempty"`
 	Code  ErrorCode  `json:"code"`
 
-	// CurrentRevision Of the record whose guard does not hold; 0: there is no record.
+	// CurrentRevision Of the record whose precondition does not hold; 0: there is no record.
 	CurrentRevision *int64 `json:"currentRevision,omitempty"`
 
 	// Index Of the item, operation or line that failed.

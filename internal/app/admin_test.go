@@ -9,12 +9,18 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
 )
 
 func openApp(t *testing.T, environ ...string) *App {
 	t.Helper()
-	cfg, _, err := Load("", environ)
+	return openServices(t, Services(), environ...)
+}
+
+func openServices(t *testing.T, services []service.Service, environ ...string) *App {
+	t.Helper()
+	cfg, _, err := Load(services, "", environ)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +85,9 @@ func TestReadyz(t *testing.T) {
 		t.Errorf("ready: %d", status)
 	}
 	away := fault.New(fault.Unavailable, "the database is away")
-	a.checks = append(a.checks, readiness{"guest", func(context.Context) error { return away }})
+	a.opened = append(a.opened, &opened{"guest", &service.Opened{Ready: func(context.Context) error { return away }}})
 	if status, body := ask(); status != 503 || !strings.Contains(body, "guest: the database is away") {
-		t.Errorf("a room away: %d %q", status, body)
+		t.Errorf("a service away: %d %q", status, body)
 	}
 	draining.Store(true)
 	if status, body := ask(); status != 503 || !strings.Contains(body, "shutting down") {

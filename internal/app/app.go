@@ -6,19 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"holdfast/internal/auth/bearer"
-	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	ext "holdfast/internal/extstorage"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/obs"
-	"holdfast/internal/outbox"
 	"holdfast/internal/sweep"
-	"holdfast/internal/syncstorage"
-	"holdfast/internal/tokenserver"
 	"holdfast/internal/web"
 )
 
@@ -43,13 +41,13 @@ type Options struct {
 	LogTo   io.Writer
 	Clock   clock.Clock // nil: the machine's
 	Quiet   bool        // only warnings and errors are logged
-	Create  bool        // the data folder, files and secrets are made when missing
+	Create  bool        // the data folder, files and secrets are created when missing
 	Migrate bool        // Serve migrates database servers too
 	Leave   bool        // tables and nodes stay as they are
-	Notify  string      // socket of the service manager that waits for word, or ""
+	Notify  string      // socket of the service manager to notify, or ""
 }
 
-// App is the opened rooms.
+// App is a server with its open services.
 type App struct {
 	cfg      *Config
 	data     string
@@ -58,35 +56,23 @@ type App struct {
 	manager  string // Options.Notify
 	log      *slog.Logger
 	metrics  *obs.Metrics
-	refused  *prometheus.CounterVec // requests that were not let in, by room and reason
+	refused  *prometheus.CounterVec // requests that were not let in, by service and reason
 	traces   *obs.Traces
 	now      clock.Clock
-	keyring  *tokenlib.Keyring
 	resolver *web.Resolver
-
-	storage  *syncstorage.Service // nil when the room is off
-	accounts *tokenserver.Service // nil when the room is off
-	records  *ext.Service         // nil when the room is off
-	tokens   *bearer.Keyring      // of records
-	unsaved  bool                 // their secret was made for this process only
-	audit    outbox.Box           // of records
-
-	recordMetrics *recordMetrics
-
-	databases []*database
-	closers   []func() // of what holds connections besides the databases
-	checks    []readiness
-	jobs      []sweep.Job
+	gate     *web.Gate       // of the main and the internal listener
+	unsaved  map[string]bool // secrets that were generated for this process only
+	opened   []*opened
 }
 
-// readiness is what a room needs to serve.
-type readiness struct {
-	room string
-	ping func(context.Context) error
+// opened is an open service under its name.
+type opened struct {
+	name string
+	*service.Opened
 }
 
-// Open opens every room that is on. Embedded databases are migrated; database
-// servers may be away. The caller must Close.
+// Open opens every service that is enabled. Embedded databases are migrated;
+// database servers may be away. The caller must Close.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, now: o.Clock}
 	if a.now == nil {
@@ -100,122 +86,164 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
+	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
+	if a.resolver, err = web.NewResolver(a.cfg.Server.PublicURL, a.cfg.Server.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if err := a.secrets(o.Create); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	if err := a.secrets(o.Create); err != nil {
-		return nil, err
-	}
-	if a.resolver, err = web.NewResolver(o.Config.Server.PublicURL, o.Config.Server.TrustedProxies); err != nil {
-		return nil, err
-	}
-	if o.Config.Syncstorage.Enabled {
-		if err := a.openSync(ctx, o.Create); err != nil {
-			return nil, err
-		}
-	}
-	if o.Config.Tokenserver.Enabled {
-		if err := a.openTokens(ctx, o.Create); err != nil {
-			return nil, err
-		}
-	}
-	if o.Config.Extstorage.Enabled {
-		if err := a.openExt(ctx, o.Create); err != nil {
-			return nil, err
-		}
-	}
 	a.observe()
+	for _, s := range a.cfg.enabled() {
+		if err := a.open(ctx, s, o); err != nil {
+			return nil, err
+		}
+	}
 	if o.Leave {
 		return a, nil
 	}
 	return a, a.migrateEmbedded(ctx)
 }
 
-// secrets completes the configuration by what the server generated.
-func (a *App) secrets(create bool) error {
-	cfg := *a.cfg // the caller's stays as it was read
-	a.cfg = &cfg
-	srv := &cfg.Server
-	if srv.MasterSecret == "" || srv.AdminToken == "" || cfg.Tokenserver.Enabled && cfg.Tokenserver.FxAMetricsHashSecret == "" ||
-		cfg.Extstorage.Enabled && cfg.Extstorage.TokenSecret == "" {
-		if create {
-			if err := makeData(a.data); err != nil {
-				return err
-			}
-		}
-		own, err := loadSecrets(a.data, create)
-		if err != nil {
-			return err
-		}
-		fill(&srv.MasterSecret, own.MasterSecret)
-		fill(&srv.AdminToken, own.AdminToken)
-		fill(&cfg.Tokenserver.FxAMetricsHashSecret, own.FxAMetricsHashSecret)
-		a.unsaved = own.unsaved && cfg.Extstorage.TokenSecret == ""
-		fill(&cfg.Extstorage.TokenSecret, own.ExtTokenKey)
+// open opens one service.
+func (a *App) open(ctx context.Context, s service.Service, o Options) error {
+	engines := &engine.Opener{Data: a.data, Create: o.Create, Metrics: a.metrics}
+	open, err := s.Open(ctx, &service.Deps{
+		Server: a.server(), Engines: engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
+		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
+	})
+	if open != nil {
+		a.opened = append(a.opened, &opened{s.Name, open}) // also when it failed half way: Close closes it
 	}
+	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
+		return nil // no server of a release with this service has been started on this data yet
+	}
+	if err != nil {
+		return err
+	}
+	for _, reason := range open.Reasons {
+		a.refused.WithLabelValues(s.Name, reason)
+	}
+	return nil
+}
+
+// server is what services know of this server.
+func (a *App) server() service.Server {
+	srv := &a.cfg.Server
 	masters := []string{srv.MasterSecret.Reveal()}
 	for _, old := range srv.OldMasterSecrets {
 		masters = append(masters, old.Reveal())
 	}
-	var err error
-	a.keyring, err = tokenlib.NewKeyring(masters...)
-	return err
-}
-
-func fill[T ~string](setting *T, generated string) {
-	if *setting == "" {
-		*setting = T(generated)
+	return service.Server{
+		PublicURL: a.publicURL(), Listen: srv.Listen, InternalListen: srv.InternalListen, Scheme: a.scheme(),
+		MasterSecrets: masters, Backoff: a.gate.Backoff, Address: a.address,
 	}
 }
 
-// Close closes the databases.
+// Close closes the services and their databases.
 func (a *App) Close() error {
-	for _, c := range a.closers {
-		c()
-	}
 	var errs []error
-	for _, d := range a.databases {
-		errs = append(errs, d.close())
+	for _, s := range a.opened {
+		if s.Close != nil {
+			s.Close()
+		}
 	}
-	a.databases, a.closers = nil, nil
+	for _, d := range a.databases() {
+		errs = append(errs, d.Close())
+	}
+	a.opened = nil
 	return errors.Join(errs...)
+}
+
+// databases are those of all services, in the order of the services.
+func (a *App) databases() (all []*engine.Database) {
+	for _, s := range a.opened {
+		all = append(all, s.Databases...)
+	}
+	return all
 }
 
 // Config is the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
-// Storage is the room of Sync's records, nil when it is off.
-func (a *App) Storage() *syncstorage.Service { return a.storage }
+// publicURL is the configured one as nodes are written, without a slash at its
+// end.
+func (a *App) publicURL() string {
+	o, err := web.ParseOrigin(a.cfg.Server.PublicURL)
+	if err != nil {
+		return "" // unset: Open has refused a malformed one
+	}
+	return o.String()
+}
 
-// Accounts is the tokenserver, nil when it is off.
-func (a *App) Accounts() *tokenserver.Service { return a.accounts }
+// address is where clients reach the server: the public URL, or else the address
+// that it listens on. Nobody can type "all addresses", so the name of the machine
+// replaces it.
+func (a *App) address(listen string) string {
+	if public := a.publicURL(); public != "" {
+		return public
+	}
+	host, port, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return a.scheme() + "://" + net.JoinHostPort(host, port)
+}
 
-// Records is the room of extensions' records, nil when it is off.
-func (a *App) Records() *ext.Service { return a.records }
-
-// Now is the server's clock.
-func (a *App) Now() time.Time { return a.now() }
-
-// Owner is whose records a storage user's are.
-func (a *App) Owner(u *tokenserver.User) syncstorage.Owner {
-	return syncstorage.Owner{UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String()}
+// scheme is what the main listener speaks.
+func (a *App) scheme() string {
+	if a.cfg.Server.TLSCert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // Sweep runs every sweep until nothing that has expired is left, and reports
 // what each removed, in a line.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
-	if a.storage != nil && a.cfg.OnSpanner() {
-		report("expired records and batches: Spanner removes them by itself")
-	}
 	var errs []error
-	for _, j := range a.jobs {
-		n, err := sweep.RunOnce(ctx, j, a.now)
-		report(fmt.Sprintf("%s: %d", j.Name, n))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", j.Name, err))
+	for _, s := range a.opened {
+		if s.SweepNote != "" {
+			report(s.SweepNote)
+		}
+		for _, j := range s.Jobs {
+			n, err := sweep.RunOnce(ctx, j, a.now)
+			report(fmt.Sprintf("%s: %d", j.Name, n))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", j.Name, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// jobs are the sweeps of all services.
+func (a *App) jobs() (all []sweep.Job) {
+	for _, s := range a.opened {
+		all = append(all, s.Jobs...)
+	}
+	return all
+}
+
+// unready says why the server is not ready, by service; empty when it is.
+func (a *App) unready(ctx context.Context) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	unready := map[string]error{}
+	for _, s := range a.opened {
+		if s.Ready == nil {
+			continue
+		}
+		if err := s.Ready(ctx); err != nil {
+			unready[s.name] = err
+		}
+	}
+	return unready
 }

@@ -7,10 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"holdfast/internal/db/sqlitedb"
-	extsqlite "holdfast/internal/extstorage/sqlite"
-	tokensqlite "holdfast/internal/tokenserver/sqlite"
 )
 
 // Backup copies the embedded databases and the secrets file into a folder, and
@@ -44,23 +40,17 @@ func (a *App) Backup(ctx context.Context, dir string) (files []string, err error
 	return files, nil
 }
 
-// copyTo copies what a backup consists of and returns the names. The accounts
-// come after what they store: so every storage user that has records is among
-// the accounts of the backup, and its number is given to nobody else.
+// copyTo copies what a backup consists of, in the order of the services, and
+// returns the names.
 func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error) {
-	for _, d := range a.databases {
-		if d.backup == nil {
-			a.log.Warn("not copied: use the database server's own tools", "room", d.room, "database", d.where)
+	for _, d := range a.databases() {
+		if !d.Embedded() {
+			a.log.Warn("not copied: use the database server's own tools", "service", d.Service, "database", d.Where)
 			continue
 		}
-		name := d.room + ".db"
-		if err := d.backup(ctx, filepath.Join(dir, name)); err != nil {
-			return nil, fmt.Errorf("%s: %w", d.room, err)
-		}
-		if leap := leaps[d.room]; leap != nil {
-			if err := leapIn(ctx, filepath.Join(dir, name), leap); err != nil {
-				return nil, err
-			}
+		name := d.Service + ".db"
+		if err := d.Backup(ctx, filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Service, err)
 		}
 		names = append(names, name)
 	}
@@ -72,21 +62,6 @@ func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error
 		return nil, err
 	}
 	return append(names, SecretsFile), writeFile(filepath.Join(dir, SecretsFile), text)
-}
-
-// leaps keep the copy of a room from giving out the numbers that the original
-// gives out after it.
-var leaps = map[string]func(context.Context, *sqlitedb.DB) error{
-	tokenRoom: tokensqlite.Leap,
-	extRoom:   extsqlite.Leap,
-}
-
-func leapIn(ctx context.Context, path string, leap func(context.Context, *sqlitedb.DB) error) error {
-	db, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
-	if err != nil {
-		return err
-	}
-	return errors.Join(leap(ctx, db), db.Close())
 }
 
 func writeFile(path string, text []byte) error {

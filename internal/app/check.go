@@ -9,50 +9,35 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
 )
-
-// State is what a check came to.
-type State string
-
-// The states.
-const (
-	Right   State = "ok"
-	Warning State = "warn"
-	Wrong   State = "WRONG"
-)
-
-// Finding is a line of the table that `holdfast check` prints.
-type Finding struct {
-	State State
-	What  string // what was checked
-	Says  string // what was found
-	Mend  string // what to do about it, "" when nothing is to be done
-}
 
 // ConfigFindings says what reading the configuration came to; err is that of
 // Load.
-func ConfigFindings(file string, report conf.Report, err error) []Finding {
+func ConfigFindings(file string, report conf.Report, err error) []service.Finding {
 	from := "defaults and environment"
 	if file != "" {
 		from = file + " and environment"
 	}
-	var found []Finding
+	var found []service.Finding
 	if wrong, ok := errors.AsType[*conf.Error](err); ok {
 		for _, p := range wrong.Problems {
-			found = append(found, Finding{Wrong, p.Where, p.What, p.Mend})
+			found = append(found, service.Finding{State: service.Wrong, What: p.Where, Says: p.Message(), Fix: p.Fix})
 		}
 	} else {
-		found = append(found, Finding{State: Right, What: "configuration", Says: "read from " + from})
+		found = append(found, service.Finding{State: service.OK, What: "configuration", Says: "read from " + from})
 	}
 	for _, p := range report.Warnings {
-		found = append(found, Finding{Warning, p.Where, p.What, p.Mend})
+		found = append(found, service.Finding{State: service.Warning, What: p.Where, Says: p.Message(), Fix: p.Fix})
 	}
 	for _, p := range report.Notes {
-		found = append(found, Finding{Warning, p.Where, p.What, p.Mend})
+		found = append(found, service.Finding{State: service.Warning, What: p.Where, Says: p.Message(), Fix: p.Fix})
 	}
 	return found
 }
@@ -61,156 +46,159 @@ func ConfigFindings(file string, report conf.Report, err error) []Finding {
 const checkTimeout = 10 * time.Second
 
 // Check reaches everything that is configured. It changes nothing.
-func Check(ctx context.Context, cfg *Config, data string) []Finding {
+func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
 	found := checkFiles(cfg, data)
-	found = append(found, checkDatabases(ctx, cfg, data)...)
-	if path, ok := strings.CutPrefix(cfg.Extstorage.Audit, "file:"); ok && cfg.Extstorage.Enabled {
-		found = append(found, checkAudit(path))
+	for _, s := range cfg.Services {
+		found = append(found, checkService(ctx, cfg, s, data)...)
 	}
 	found = append(found, checkListeners(cfg)...)
 	if cfg.Server.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, cfg))
 	} else if !loopback(cfg.Server.Listen) {
-		found = append(found, Finding{Warning, "server.public_url", "unset: clients get the address that each request was sent to",
-			"behind a proxy, set it, or trusted_proxies"})
+		found = append(found, service.Finding{
+			State: service.Warning, What: "server.public_url", Says: "unset: clients get the address that each request was sent to",
+			Fix: "behind a proxy, set it, or trusted_proxies",
+		})
 	}
-	if cfg.Tokenserver.Enabled {
-		found = append(found, checkAccounts(ctx, cfg))
+	for _, s := range cfg.enabled() {
+		if s.Probe != nil {
+			found = append(found, s.Probe(ctx)...)
+		}
 	}
 	return found
 }
 
 // checkFiles looks at the data folder and the secrets in it.
-func checkFiles(cfg *Config, data string) []Finding {
+func checkFiles(cfg *Config, data string) []service.Finding {
 	info, err := os.Stat(data)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return []Finding{{State: Right, What: "data folder", Says: data + " will be created at the first start"}}
+		return []service.Finding{{State: service.OK, What: "data folder", Says: data + " will be created at the first start"}}
 	case err != nil:
-		return []Finding{{Wrong, "data folder", err.Error(), "choose another with --data"}}
+		return []service.Finding{{State: service.Wrong, What: "data folder", Says: err.Error(), Fix: "choose another with --data"}}
 	case !info.IsDir():
-		return []Finding{{Wrong, "data folder", data + " is no folder", "choose another with --data"}}
+		return []service.Finding{{State: service.Wrong, What: "data folder", Says: data + " is not a folder", Fix: "choose another with --data"}}
 	}
-	found := []Finding{writable(data)}
-	if _, err := loadSecrets(data, false); err == nil {
-		found = append(found, Finding{State: Right, What: "secrets", Says: filepath.Join(data, SecretsFile)})
+	found := []service.Finding{writable(data)}
+	if _, _, err := loadSecrets(data, false, nil); err == nil {
+		found = append(found, service.Finding{State: service.OK, What: "secrets", Says: filepath.Join(data, SecretsFile)})
 	} else if cfg.Server.MasterSecret == "" {
-		found = append(found, Finding{State: Warning, What: "secrets", Says: err.Error()})
+		found = append(found, service.Finding{State: service.Warning, What: "secrets", Says: err.Error()})
 	}
 	return found
 }
 
-func writable(dir string) Finding {
+func writable(dir string) service.Finding {
 	f, err := os.CreateTemp(dir, ".check-*")
 	if err != nil {
-		return Finding{Wrong, "data folder", "cannot be written: " + err.Error(), "chown it to the user that runs holdfast"}
+		return service.Finding{State: service.Wrong, What: "data folder", Says: "cannot be written: " + err.Error(), Fix: "chown it to the user that runs holdfast"}
 	}
 	err = errors.Join(f.Close(), os.Remove(f.Name()))
 	if err != nil {
-		return Finding{Wrong, "data folder", err.Error(), ""}
+		return service.Finding{State: service.Wrong, What: "data folder", Says: err.Error()}
 	}
-	return Finding{State: Right, What: "data folder", Says: dir + " is writable"}
+	return service.Finding{State: service.OK, What: "data folder", Says: dir + " is writable"}
 }
 
-// checkDatabases opens each room's database without creating or changing
-// anything.
-func checkDatabases(ctx context.Context, cfg *Config, data string) []Finding {
-	var found []Finding
-	for _, r := range []struct {
-		room, url string
-		enabled   bool
-	}{
-		{syncRoom, cfg.Syncstorage.DatabaseURL, cfg.Syncstorage.Enabled},
-		{tokenRoom, cfg.Tokenserver.DatabaseURL, cfg.Tokenserver.Enabled},
-		{extRoom, cfg.Extstorage.DatabaseURL, cfg.Extstorage.Enabled},
-	} {
-		what := r.room + " database"
-		if !r.enabled {
-			found = append(found, Finding{State: Right, What: what, Says: "the room is off"})
-			continue
-		}
-		t, err := parseTarget(r.room, r.url, data)
-		if err != nil {
-			found = append(found, Finding{State: Wrong, What: what, Says: err.Error()})
-			continue
-		}
-		if t.engine == engineSQLite {
-			if _, err := os.Stat(t.path); errors.Is(err, os.ErrNotExist) {
-				found = append(found, Finding{State: Right, What: what, Says: t.path + " will be created at the first start"})
-				continue
-			}
-		}
-		found = append(found, checkDatabase(ctx, cfg, r.room, what, data)...)
+// checkService opens a service without creating or changing anything, and reaches
+// its databases.
+func checkService(ctx context.Context, cfg *Config, s service.Service, data string) []service.Finding {
+	what := s.Name + " database"
+	if !s.Config.IsEnabled() {
+		return []service.Finding{{State: service.OK, What: what, Says: "the service is off"}}
 	}
-	return found
-}
-
-func checkDatabase(ctx context.Context, cfg *Config, room, what, data string) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	one := *cfg
-	one.Syncstorage.Enabled, one.Tokenserver.Enabled, one.Extstorage.Enabled = room == syncRoom, room == tokenRoom, room == extRoom
-	// Nobody signs anything in a check.
-	one.Server.MasterSecret, one.Server.AdminToken, one.Tokenserver.FxAMetricsHashSecret = "check", "check", "check"
-	one.Extstorage.TokenSecret = strings.Repeat("check", 8)
+	one.Services = []service.Service{s}
+	// A check signs nothing, so it needs no real secrets.
+	for _, secret := range one.generated() {
+		if secret.unset {
+			secret.set(strings.Repeat("check", 8))
+			defer secret.set("")
+		}
+	}
+	fix := func(otherwise string) string {
+		if s.DatabaseFix != nil {
+			return s.DatabaseFix()
+		}
+		return otherwise
+	}
 	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true})
-	switch {
-	case err != nil && room == syncRoom && cfg.OnSpanner():
-		return []Finding{{Wrong, what, err.Error(), "gcloud auth application-default login, or name a key by GOOGLE_APPLICATION_CREDENTIALS; for the emulator, set syncstorage.spanner_emulator_host"}}
-	case err != nil:
-		return []Finding{{Wrong, what, err.Error(), "see the message; --data says where the embedded databases are"}}
+	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
+		return []service.Finding{{State: service.OK, What: what, Says: missing.Path + " will be created at the first start"}}
+	}
+	if err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")}}
 	}
 	defer func() { _ = a.Close() }() // nothing was written
-	d := a.databases[0]
-	pending, err := d.pending(ctx, d.set)
+	var found []service.Finding
+	start := fix("start the database, or correct " + s.Name + ".database_url")
+	for _, d := range a.databases() {
+		found = append(found, checkDatabase(ctx, d, what, start)...)
+	}
+	wrong := func(f service.Finding) bool { return f.State == service.Wrong }
+	if slices.ContainsFunc(found, wrong) || a.opened[0].Inspect == nil {
+		return found
+	}
+	more, err := a.opened[0].Inspect(ctx)
+	if err != nil {
+		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
+	}
+	return append(found, more...)
+}
+
+// checkDatabase reaches a database.
+func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []service.Finding {
+	pending, err := d.Pending(ctx)
 	switch {
 	case err != nil:
-		return []Finding{{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}}
-	case len(pending) > 0 && d.engine == engineSQLite:
-		return []Finding{{State: Right, What: what, Says: fmt.Sprintf("%s: %d changes of the tables will be applied at the next start", d.where, len(pending))}}
+		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: fix}}
+	case len(pending) > 0 && d.Embedded():
+		return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s: %s will be applied at the next start", d.Where, migrations(len(pending)))}}
 	case len(pending) > 0:
-		return []Finding{{Wrong, what, fmt.Sprintf("%s: the tables need %d changes", d.where, len(pending)), "run: holdfast migrate"}}
+		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s: %s not applied yet", d.Where, migrations(len(pending))), Fix: "run: holdfast migrate"}}
 	}
-	found := Finding{State: Right, What: what, Says: d.where + ": reached, tables are up to date"}
-	if d.engine == engineSpanner && cfg.Syncstorage.EmulatorHost != "" {
-		found.Says += ", in an emulator, which keeps nothing"
+	found := service.Finding{State: service.OK, What: what, Says: d.Where + ": reached, tables are up to date"}
+	if d.Pooler == nil {
+		return []service.Finding{found}
 	}
-	if d.pooler == nil {
-		return []Finding{found}
-	}
-	switch pooled, prepares, err := d.pooler(ctx); {
+	switch pooled, prepares, err := d.Pooler(ctx); {
 	case err != nil:
-		return []Finding{{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}}
+		found = service.Finding{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: fix}
 	case pooled && prepares:
-		found = Finding{Warning, what, d.where + ": reached through a connection pooler, and statements are prepared",
-			"add default_query_exec_mode=exec to " + room + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)"}
+		found = service.Finding{
+			State: service.Warning, What: what, Says: d.Where + ": reached through a connection pooler, and statements are prepared",
+			Fix: "add default_query_exec_mode=exec to " + d.Service + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)",
+		}
 	case pooled:
 		found.Says += ", through a connection pooler"
 	}
-	if d.inspect == nil {
-		return []Finding{found}
+	return []service.Finding{found}
+}
+
+// migrations counts them in words.
+func migrations(n int) string {
+	if n == 1 {
+		return "1 migration"
 	}
-	more, err := d.inspect(ctx)
-	if err != nil {
-		return []Finding{{Wrong, what, d.where + ": " + err.Error(), cfg.mend(room, d.engine)}}
-	}
-	return append([]Finding{found}, more...)
+	return fmt.Sprintf("%d migrations", n)
 }
 
 // checkListeners says whether the addresses are free, or this server's own.
-func checkListeners(cfg *Config) []Finding {
-	var found []Finding
-	for _, l := range []struct{ key, addr string }{{"server.listen", cfg.Server.Listen}, {"server.admin_listen", cfg.Server.AdminListen}, {"server.internal_listen", cfg.Server.InternalListen}} {
-		if l.addr == "" {
+func checkListeners(cfg *Config) []service.Finding {
+	var found []service.Finding
+	for _, l := range cfg.listeners() {
+		if l.Address == "" {
 			continue
 		}
-		ln, err := net.Listen("tcp", l.addr)
+		ln, err := net.Listen("tcp", l.Address)
 		if err != nil {
-			found = append(found, Finding{Warning, l.key, err.Error(), "nothing, if that is a running holdfast; else choose another address"})
+			found = append(found, service.Finding{State: service.Warning, What: l.Setting, Says: err.Error(), Fix: "nothing, if that is a running holdfast; else choose another address"})
 			continue
 		}
 		_ = ln.Close()
-		found = append(found, Finding{State: Right, What: l.key, Says: l.addr + " is free"})
+		found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
 	}
 	return found
 }
@@ -222,46 +210,15 @@ func loopback(addr string) bool {
 }
 
 // checkPublicURL asks the server under its public address.
-func checkPublicURL(ctx context.Context, cfg *Config) Finding {
+func checkPublicURL(ctx context.Context, cfg *Config) service.Finding {
 	const what = "server.public_url"
 	address := strings.TrimRight(cfg.Server.PublicURL, "/") + "/__heartbeat__"
-	status, err := fetch(ctx, address)
+	status, err := service.Fetch(ctx, address)
 	switch {
 	case err != nil:
-		return Finding{Warning, what, err.Error(), "start the server and its proxy, then check again"}
+		return service.Finding{State: service.Warning, What: what, Says: err.Error(), Fix: "start the server and its proxy, then check again"}
 	case status != http.StatusOK:
-		return Finding{Wrong, what, fmt.Sprintf("%s answers %d", address, status), "the proxy must pass the public path on, with or without its prefix"}
+		return service.Finding{State: service.Wrong, What: what, Says: fmt.Sprintf("%s answers %d", address, status), Fix: "the proxy must pass the public path on, with or without its prefix"}
 	}
-	return Finding{State: Right, What: what, Says: "reaches a healthy server"}
-}
-
-// checkAccounts asks the accounts server for its keys.
-func checkAccounts(ctx context.Context, cfg *Config) Finding {
-	const what = "accounts server"
-	if cfg.Tokenserver.FxAOAuthPrimaryJWK.IsSet() {
-		return Finding{State: Right, What: what, Says: "not needed: its key is configured"}
-	}
-	base := strings.TrimRight(cfg.Tokenserver.FxAOAuthServerURL, "/")
-	status, err := fetch(ctx, base+"/v1/jwks")
-	switch {
-	case err != nil:
-		return Finding{Wrong, what, err.Error(), "let the server reach it (HTTPS_PROXY is honoured), or set tokenserver.fxa_oauth_primary_jwk"}
-	case status != http.StatusOK:
-		return Finding{Wrong, what, fmt.Sprintf("%s/v1/jwks answers %d", base, status), "correct tokenserver.fxa_oauth_server_url"}
-	}
-	return Finding{State: Right, What: what, Says: base + " answers"}
-}
-
-func fetch(ctx context.Context, address string) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, resp.Body.Close()
+	return service.Finding{State: service.OK, What: what, Says: "reaches a healthy server"}
 }

@@ -2,8 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -12,43 +10,40 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/auth/bearer"
+	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
-	ext "holdfast/internal/extstorage"
-	"holdfast/internal/syncstorage"
-	"holdfast/internal/tokenserver"
 	"holdfast/internal/web"
 )
 
-// Config is everything that can be configured, a section per room.
+// Config is everything that can be configured: the sections of the server and
+// one of each service.
 type Config struct {
-	Server      Server             `toml:"server" doc:"Listeners, addresses, secrets and what all rooms share."`
-	Log         Log                `toml:"log" doc:"Log and traces."`
-	Syncstorage syncstorage.Config `toml:"syncstorage" doc:"The room of Firefox Sync's records."`
-	Tokenserver tokenserver.Config `toml:"tokenserver" doc:"The room that signs Firefox accounts in and tells them where their records are."`
-	Extstorage  ext.Config         `toml:"extstorage" doc:"The room of extensions' JSON records."`
+	Server   Server
+	Log      Log
+	Services []service.Service
 }
 
 // Server is the section [server].
 type Server struct {
 	Listen         string   `toml:"listen" doc:"Address of the main listener, which clients reach."`
-	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles, and the register of extensions' installs. Empty: none."`
-	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for services that speak for installs of extensions. Empty: none."`
-	PublicURL      string   `toml:"public_url" doc:"Scheme, host, port and path prefix under which clients reach the server. Unset: what each request was sent to."`
-	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses or networks whose Forwarded and X-Forwarded headers are believed."`
+	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles and the administration of services. Empty: none."`
+	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for services of the operator. Empty: none."`
+	PublicURL      string   `toml:"public_url" doc:"Scheme, host, port and path prefix under which clients reach the server. Unset: the address that each request was sent to."`
+	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses or networks whose Forwarded and X-Forwarded headers are trusted."`
 	TLSCert        string   `toml:"tls_cert_file" doc:"Certificate chain in PEM; with tls_key_file the main and the internal listener speak HTTPS."`
 	TLSKey         string   `toml:"tls_key_file" doc:"Private key in PEM."`
 
 	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens; the same on the tokenserver and every storage node. Unset: generated into the secrets file."`
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Also accepted in tokens, while a new master secret is brought in."`
-	AdminToken       conf.Secret   `toml:"admin_token" doc:"What the admin listener wants as bearer token. Unset: generated into the secrets file."`
+	AdminToken       conf.Secret   `toml:"admin_token" doc:"The bearer token of the admin listener. Unset: generated into the secrets file."`
 
-	MaxRequests   int           `toml:"max_requests" doc:"Most requests that are served at once; more are answered with 503."`
-	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait to be one of them."`
-	HeaderTimeout time.Duration `toml:"header_timeout" doc:"In which time the header of a request must have come."`
-	ClientGrace   time.Duration `toml:"client_grace" doc:"How long a client may keep the server waiting, in sum, while it sends a body or takes an answer; each KiB makes good for a second."`
+	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of concurrent requests; more wait for queue_wait and are then answered with 503."`
+	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for one of max_requests."`
+	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
+	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time that a client may stall while it sends a body or reads an answer; each KiB transferred earns one second back."`
 	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long a connection may wait for its next request. Longer than a proxy in front keeps its connections, or requests that the proxy sends at that moment are lost."`
-	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server goes on serving after it has said that it is not ready, at shutdown."`
+	DocumentsLink string        `toml:"documents_link" doc:"Where a browser that opens the root of the server is redirected; empty: nowhere."`
+	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server goes on serving at shutdown after it has become not ready."`
 	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long open requests may take at shutdown."`
 }
 
@@ -60,10 +55,10 @@ type Log struct {
 	OTLPEndpoint string `toml:"otlp_endpoint" doc:"Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: what OTEL_EXPORTER_OTLP_ENDPOINT says, or no traces."`
 }
 
-// DefaultConfig is the server as it runs without a word of configuration.
-func DefaultConfig() Config {
+// NewConfig returns the defaults of a server with these services.
+func NewConfig(services []service.Service) *Config {
 	limits := web.DefaultLimits()
-	return Config{
+	return &Config{
 		Server: Server{
 			Listen:        "127.0.0.1:8000",
 			AdminListen:   "127.0.0.1:8001",
@@ -73,45 +68,63 @@ func DefaultConfig() Config {
 			ClientGrace:   limits.Pace.Grace,
 			IdleTimeout:   limits.Idle,
 			ShutdownGrace: 30 * time.Second,
+			DocumentsLink: "https://mozilla-services.readthedocs.io/en/latest/storage/apis-1.5.html",
 		},
-		Log:         Log{Level: "info", Format: "text", Access: true},
-		Syncstorage: syncstorage.DefaultConfig(),
-		Tokenserver: tokenserver.Defaults(),
-		Extstorage:  ext.DefaultConfig(),
+		Log:      Log{Level: "info", Format: "text", Access: true},
+		Services: services,
 	}
 }
 
-// Aliases are the names that operators of the reference server know.
-func Aliases() []conf.Alias {
-	none := func(env, note string) conf.Alias { return conf.Alias{Env: env, Note: note} }
-	return []conf.Alias{
+// sections are the configuration as package conf reads and describes it.
+func (c *Config) sections() []conf.Section {
+	all := []conf.Section{
+		{Key: "server", Doc: "Listeners, addresses, secrets and what all services share.", Value: &c.Server},
+		{Key: "log", Doc: "Log and traces.", Value: &c.Log},
+	}
+	for _, s := range c.Services {
+		all = append(all, conf.Section{Key: s.Name, Doc: s.Doc, Value: s.Config})
+	}
+	return all
+}
+
+// enabled are the services that are served.
+func (c *Config) enabled() (all []service.Service) {
+	for _, s := range c.Services {
+		if s.Config.IsEnabled() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// aliases are the variables of the reference server that are understood.
+func (c *Config) aliases() []conf.Alias {
+	all := []conf.Alias{
 		{Env: "SYNC_MASTER_SECRET", Path: "server.master_secret"},
 		{Env: "SYNC_PUBLIC_URL", Path: "server.public_url"},
 		{Env: "SYNC_HOST", Path: "server.listen", Transform: withHost},
 		{Env: "SYNC_PORT", Path: "server.listen", Transform: withPort},
-		none("SYNC_HUMAN_LOGS", "the log's form is set in [log]"),
-		none("SYNC_ACTIX_KEEP_ALIVE", "server.idle_timeout says how long connections are kept"),
-		none("SYNC_WORKER_MAX_BLOCKING_THREADS", "there are no worker threads to size"),
-		none("SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", "a setting of that server's own tests"),
-		none("SYNC_SYNCSTORAGE__STATSD_LABEL", "metrics are scraped from the admin listener"),
-		none("SYNC_TOKENSERVER__STATSD_LABEL", "metrics are scraped from the admin listener"),
-		none("SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", "there are no worker threads to size"),
-		none("SYNC_STATSD_HOST", "metrics are scraped from the admin listener"),
-		none("SYNC_STATSD_PORT", "metrics are scraped from the admin listener"),
-		{Env: "SPANNER_EMULATOR_HOST", Path: "syncstorage.spanner_emulator_host"}, // Google's own name for it
-		{Env: "SYNC_SYNCSTORAGE__LIMITS__*", Path: "syncstorage.limits.*"},
-		{Env: "SYNC_SYNCSTORAGE__*", Path: "syncstorage.*"},
-		{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
+		{Env: "SYNC_HUMAN_LOGS", Note: "the format of the log is set in [log]"},
+		{Env: "SYNC_ACTIX_KEEP_ALIVE", Note: "server.idle_timeout says how long connections are kept"},
+		{Env: "SYNC_WORKER_MAX_BLOCKING_THREADS", Note: "there are no worker threads to size"},
+		{Env: "SYNC_STATSD_HOST", Note: "metrics are scraped from the admin listener"},
+		{Env: "SYNC_STATSD_PORT", Note: "metrics are scraped from the admin listener"},
 	}
+	for _, s := range c.Services {
+		all = append(all, s.Aliases...)
+	}
+	return all
 }
 
-// Reserved are the sections of rooms to come.
-func Reserved() []string { return []string{"guest", "buckets"} }
+// reserved are the sections of services to come.
+var reserved = []string{"guest", "buckets"}
+
+var errListen = errors.New("server.listen, which it is a part of, is not an address")
 
 func withHost(current, host string) (string, error) {
 	_, port, err := net.SplitHostPort(current)
 	if err != nil {
-		return "", errors.New("server.listen, which it is a part of, is no address")
+		return "", errListen
 	}
 	return net.JoinHostPort(strings.Trim(host, "[]"), port), nil
 }
@@ -119,87 +132,47 @@ func withHost(current, host string) (string, error) {
 func withPort(current, port string) (string, error) {
 	host, _, err := net.SplitHostPort(current)
 	if err != nil {
-		return "", errors.New("server.listen, which it is a part of, is no address")
+		return "", errListen
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// Load reads the configuration: defaults, file, environment. The error is a
-// *conf.Error with everything that is wrong, the rules of the rooms included.
-func Load(file string, environ []string) (*Config, conf.Report, error) {
-	c := DefaultConfig()
-	report, err := conf.Load(&c, conf.Options{File: file, Environ: environ, Aliases: Aliases(), Reserved: Reserved()})
+// Load reads the configuration of a server with these services: defaults, file,
+// environment. The error is a *conf.Error with everything that is wrong, the
+// rules of the services included.
+func Load(services []service.Service, file string, environ []string) (*Config, conf.Report, error) {
+	c := NewConfig(services)
+	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Aliases: c.aliases(), Reserved: reserved})
 	var problems []conf.Problem
 	var wrong *conf.Error
 	switch {
 	case errors.As(err, &wrong):
 		// A setting that could not be read has its default, so the rules below
-		// say nothing of it a second time.
+		// do not report it a second time.
 		problems = wrong.Problems
 	case err != nil:
 		return nil, report, err
 	}
-	add := func(section string, errs []error) {
-		for _, err := range errs {
-			key, what, _ := strings.Cut(err.Error(), " ")
-			path := section + "." + strings.TrimSuffix(key, ":")
-			problems = append(problems, conf.Problem{Where: report.Where(path), What: path + " " + what})
-		}
-	}
-	add("server", c.Server.check())
-	add("log", c.Log.check())
-	if c.Syncstorage.Enabled {
-		add("syncstorage", c.Syncstorage.Check())
-		add("syncstorage", c.fitSpanner(&report))
-	}
-	if c.Tokenserver.Enabled {
-		add("tokenserver", split(c.Tokenserver.Check()))
-	}
-	maps.DeleteFunc(c.Extstorage.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // as the example has one
-	if c.Extstorage.Enabled {
-		add("extstorage", append(c.Extstorage.Check(), checkTokenKeys(&c.Extstorage)...))
-		if level := strings.ToLower(c.Log.Level); c.Extstorage.Audit == "log" && (level == "warn" || level == "error") {
-			add("extstorage", []error{errors.New("audit is log, which needs log.level info")})
-		}
+	problems = append(problems, c.Server.check().In("server", report)...)
+	problems = append(problems, c.Log.check().In("log", report)...)
+	for _, s := range c.enabled() {
+		problems = append(problems, s.CheckSettings(&report, strings.ToLower(c.Log.Level))...)
 	}
 	if len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
-	return &c, report, nil
+	return c, report, nil
 }
 
-// checkTokenKeys says which keys cannot be read.
-func checkTokenKeys(c *ext.Config) (errs []error) {
-	for name, k := range c.TokenKeys {
-		if _, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key}}}); err != nil {
-			errs = append(errs, fmt.Errorf("token_keys.%s %w", name, err))
-		}
-	}
-	return errs
-}
-
-// split takes joined errors apart.
-func split(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
-}
-
-func (s *Server) check() (errs []error) {
-	wrong := func(key, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s %s", key, fmt.Sprintf(format, args...)))
-	}
+func (s *Server) check() (problems conf.Problems) {
+	wrong := problems.Addf
 	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen} {
 		if addr == "" && key != "listen" {
 			continue
 		}
 		_, port, err := net.SplitHostPort(addr)
 		if _, noPort := strconv.ParseUint(port, 10, 16); err != nil || noPort != nil {
-			wrong(key, "is no address of the form host:port")
+			wrong(key, "is not an address of the form host:port")
 		}
 	}
 	if s.PublicURL != "" {
@@ -236,7 +209,7 @@ func (s *Server) check() (errs []error) {
 			wrong(key, "must be more than 0")
 		}
 	}
-	return errs
+	return problems
 }
 
 // limits are those of the main listener's connections.
@@ -246,19 +219,19 @@ func (s *Server) limits() web.Limits {
 	return l
 }
 
-func (l *Log) check() (errs []error) {
+func (l *Log) check() (problems conf.Problems) {
 	switch strings.ToLower(l.Level) {
 	case "debug", "info", "warn", "error":
 	default:
-		errs = append(errs, errors.New("level is not debug, info, warn or error"))
+		problems.Addf("level", "must be debug, info, warn or error")
 	}
 	switch l.Format {
 	case "text", "json":
 	default:
-		errs = append(errs, errors.New("format is not text or json"))
+		problems.Addf("format", "must be text or json")
 	}
 	if u, err := url.Parse(l.OTLPEndpoint); l.OTLPEndpoint != "" && (err != nil || u.Host == "") {
-		errs = append(errs, errors.New("otlp_endpoint is no URL"))
+		problems.Addf("otlp_endpoint", "is not a URL")
 	}
-	return errs
+	return problems
 }

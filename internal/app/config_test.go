@@ -8,13 +8,27 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/syncstorage"
+	"holdfast/internal/tokenserver"
 )
+
+// section is the section of a service.
+func section[C service.Config](t *testing.T, cfg *Config) C {
+	t.Helper()
+	for _, s := range cfg.Services {
+		if c, ok := s.Config.(C); ok {
+			return c
+		}
+	}
+	panic("no service has such a section")
+}
 
 // The names that operators of the reference server have in their files.
 func TestReferenceServersNames(t *testing.T) {
 	t.Parallel()
-	cfg, report, err := Load("", []string{
+	cfg, report, err := Load(Services(), "", []string{
 		"SYNC_MASTER_SECRET=secret0",
 		"SYNC_HOST=0.0.0.0",
 		"SYNC_PORT=5000",
@@ -45,7 +59,7 @@ func TestReferenceServersNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, k := cfg.Syncstorage, cfg.Tokenserver
+	s, k := section[*syncstorage.Config](t, cfg), section[*tokenserver.Config](t, cfg)
 	for name, ok := range map[string]bool{
 		"master secret": cfg.Server.MasterSecret.Reveal() == "secret0",
 		"listen":        cfg.Server.Listen == "0.0.0.0:5000",
@@ -72,7 +86,7 @@ func TestReferenceServersNames(t *testing.T) {
 
 func TestHoldfastNamesWin(t *testing.T) {
 	t.Parallel()
-	cfg, _, err := Load("", []string{"SYNC_PORT=5000", "HOLDFAST_SERVER__LISTEN=127.0.0.1:6000"})
+	cfg, _, err := Load(Services(), "", []string{"SYNC_PORT=5000", "HOLDFAST_SERVER__LISTEN=127.0.0.1:6000"})
 	if err != nil || cfg.Server.Listen != "127.0.0.1:6000" {
 		t.Errorf("listen %q, %v", cfg.Server.Listen, err)
 	}
@@ -86,7 +100,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Load(file, []string{"HOLDFAST_TOKENSERVER__NODE_CAPACITY_RELEASE_RATE=-1"})
+	_, _, err := Load(Services(), file, []string{"HOLDFAST_TOKENSERVER__NODE_CAPACITY_RELEASE_RATE=-1"})
 	var wrong *conf.Error
 	if !errors.As(err, &wrong) {
 		t.Fatal(err)
@@ -105,10 +119,10 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// A room that is off may be configured wrongly.
-func TestRoomThatIsOffIsNotChecked(t *testing.T) {
+// A service that is off may be configured wrongly.
+func TestServiceThatIsOffIsNotChecked(t *testing.T) {
 	t.Parallel()
-	_, _, err := Load("", []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1"})
+	_, _, err := Load(Services(), "", []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1"})
 	if err != nil {
 		t.Error(err)
 	}
@@ -125,56 +139,10 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-func TestParseTarget(t *testing.T) {
+func TestInternalListen(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		url  string
-		want target
-		err  string
-	}{
-		{"", target{engine: engineSQLite, path: "data/syncstorage.db"}, ""},
-		{"sqlite:/var/lib/x.db", target{engine: engineSQLite, path: "/var/lib/x.db"}, ""},
-		{"sqlite:///var/lib/x%20y.db", target{engine: engineSQLite, path: "/var/lib/x y.db"}, ""},
-		{"sqlite:x.db", target{engine: engineSQLite, path: "x.db"}, ""},
-		{"postgres://u:secret@h/d", target{engine: enginePostgres, url: "postgres://u:secret@h/d"}, ""},
-		{"postgresql:///d?host=/run/postgresql", target{engine: enginePostgres, url: "postgresql:///d?host=/run/postgresql"}, ""},
-		{"spanner://projects/p-1/instances/i-1/databases/d_1", target{engine: engineSpanner, url: "projects/p-1/instances/i-1/databases/d_1"}, ""},
-		{"spanner:projects/example.com:pp/instances/ii/databases/dd", target{engine: engineSpanner, url: "projects/example.com:pp/instances/ii/databases/dd"}, ""},
-		{"spanner://projects/pp/instances/ii/databases/d", target{}, "names no database of Spanner"},
-		{"spanner://projects/pp/instances/i/databases/dd", target{}, "names no database of Spanner"},
-		{"spanner://projects/pp/instances/ii/databases/" + strings.Repeat("d", 31), target{}, "names no database of Spanner"},
-		{"spanner://projects/pp/instances/" + strings.Repeat("i", 65) + "/databases/dd", target{}, "names no database of Spanner"},
-		{"spanner://projects/pp/instances/ii/databases/Secret", target{}, "names no database of Spanner"},
-		{"spanner://projects/pp/instances/ii/databases/secret?x=y", target{}, "names no database of Spanner"},
-		{"spanner://projects/pp/instances/ii", target{}, "names no database of Spanner"},
-		{"spanner:", target{}, "names no database of Spanner"},
-		{"sqlite:", target{}, "names no file"},
-		{"mysql://u:secret@h/d", target{}, "knows sqlite:, postgres: and spanner: only"},
-		{"secret", target{}, "is no URL"},
-	} {
-		got, err := parseTarget(syncRoom, tc.url, "data")
-		if tc.err == "" && (err != nil || got != tc.want) {
-			t.Errorf("%q: %+v, %v", tc.url, got, err)
-		}
-		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "secret")) {
-			t.Errorf("%q: %v", tc.url, err)
-		}
-	}
-	_, err := parseTarget(tokenRoom, "spanner://projects/pp/instances/ii/databases/dd", "data")
-	if err == nil || !strings.Contains(err.Error(), "tokenserver.database_url begins with \"spanner\": this room knows sqlite: and postgres: only") {
-		t.Errorf("the tokenserver on Spanner: %v", err)
-	}
-}
-
-func TestRedact(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"postgres://u:secret@db.example:5432/sync?sslmode=require": "postgres://db.example:5432/sync",
-		"postgres:///sync?host=/run&password=secret":               "postgres:///sync",
-		"host=db password=secret":                                  "PostgreSQL",
-	} {
-		if got := redact(url); got != want {
-			t.Errorf("%q prints as %q", url, got)
-		}
+	_, _, err := Load(Services(), "", []string{"HOLDFAST_SERVER__INTERNAL_LISTEN=nowhere"})
+	if err == nil || !strings.Contains(err.Error(), "server.internal_listen is not an address") {
+		t.Error(err)
 	}
 }

@@ -12,129 +12,86 @@ import (
 	"strings"
 	"sync/atomic"
 
-	exthttp "holdfast/internal/extstorage/httpapi"
-	synchttp "holdfast/internal/syncstorage/httpapi"
-	tokenhttp "holdfast/internal/tokenserver/httpapi"
+	"holdfast/internal/app/service"
 	"holdfast/internal/web"
+	"holdfast/internal/web/dockerflow"
 )
 
-// clientHandlers are those of the main listener and of the internal one, which
-// is for services. They share what bounds their requests.
-func (a *App) clientHandlers() (main, internal http.Handler, err error) {
-	gate := web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
-	a.observeGate(gate)
-	opts := a.handlerOptions()
-	room := func(r web.Room) http.Handler {
-		r.Gate = gate
-		return a.traces.Handler(r.Handler(opts), r.Route)
-	}
-	var rates *exthttp.Rates
-	if a.records != nil && a.cfg.Extstorage.RateLimits {
-		if rates, err = exthttp.NewRates(a.cfg.Extstorage.Rates, a.now); err != nil {
-			return nil, nil, err
+// mux serves the handlers of all services on a listener. What no service owns
+// goes to rest.
+func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
+	m := &web.Mux{Resolver: resolver, Options: o, Default: rest}
+	for _, s := range a.opened {
+		for _, mount := range s.Mounts {
+			if mount.Listener == listener {
+				mount.Name = s.name
+				mount.Error = a.countRefusals(s, mount.Error)
+				m.Mounts = append(m.Mounts, mount.Mount)
+			}
 		}
 	}
-	return a.mainHandler(room, gate, rates), a.internalHandler(room, rates), nil
+	return m
 }
 
-// handlerOptions are what the rooms of all listeners have in common.
-func (a *App) handlerOptions() web.Options {
-	opts := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace}
+// options are those of the listeners for clients: requests on all of them share
+// one gate.
+func (a *App) options() web.Options {
+	o := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace, Gate: a.gate}
 	if !a.cfg.Log.Access {
-		opts.Log = a.quietLog()
+		o.Log = a.quietLog()
 	}
-	return opts
+	if a.traces != nil {
+		o.Trace = a.traces.Trace
+	}
+	return o
 }
 
-// wrap makes the handler of a room.
-type wrap func(web.Room) http.Handler
-
-// mainHandler gives each request to the room that its path belongs to.
-func (a *App) mainHandler(room wrap, gate *web.Gate, rates *exthttp.Rates) http.Handler {
-	var storage, tokens, records http.Handler
-	if a.storage != nil {
-		h := &synchttp.Handler{
-			Service: a.storage, Keyring: a.keyring, Clock: a.now, TimeSkew: a.cfg.Syncstorage.HawkTimeSkew,
-			Address: a.resolver.Resolve, Backoff: gate.Backoff,
-		}
-		storage = room(web.Room{Name: syncRoom, Serve: h.Serve, Error: a.countRefusals(syncRoom, h.WriteError), Route: a.label(synchttp.Label)})
-	}
-	if a.accounts != nil {
-		h := &tokenhttp.Handler{Service: a.accounts, Clock: a.now, Address: a.resolver.Resolve}
-		tokens = room(web.Room{Name: tokenRoom, Serve: h.Serve, Error: a.countRefusals(tokenRoom, tokenhttp.WriteError), Route: a.label(tokenhttp.Label)})
-	}
-	if a.records != nil {
-		h := &exthttp.Handler{
-			Service: a.records, Tokens: a.tokens, Clock: a.now, Address: a.resolver.Resolve, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout,
-		}
-		records = room(web.Room{
-			Name: extRoom, Error: a.recordMetrics.writer(a.countRefusals(extRoom, exthttp.WriteError)), Route: a.label(exthttp.Label),
-			Serve: a.recordMetrics.count(h.Serve, func(r *http.Request) string { return operationOf(exthttp.Label(a.resolver.Path(r)), r.Method) }),
-		})
-	}
-	// Monitors get an answer also when everything else has to wait.
-	root := web.Room{Name: "server", Serve: a.dockerflow().Serve, Error: synchttp.WriteError, Route: a.label(synchttp.Label)}.Handler(a.handlerOptions())
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := a.resolver.Path(r)
-		switch {
-		case storage != nil && synchttp.Owns(path):
-			storage.ServeHTTP(w, r)
-		case tokens != nil && tokenhttp.Owns(path):
-			tokens.ServeHTTP(w, r)
-		case records != nil && exthttp.Owns(path):
-			records.ServeHTTP(w, r)
-		default:
-			root.ServeHTTP(w, r)
-		}
+// mainHandler serves the main listener.
+func (a *App) mainHandler() http.Handler {
+	return a.mux(service.Main, a.resolver, a.options(), web.Service{
+		Name: "server", Serve: a.dockerflow().Serve, Error: dockerflow.WriteError, Route: dockerflow.Label, Ungated: true,
 	})
 }
 
-// internalHandler serves those who speak for installs of extensions.
-func (a *App) internalHandler(room wrap, rates *exthttp.Rates) http.Handler {
-	if a.records == nil {
-		return http.NotFoundHandler()
-	}
-	h := &exthttp.Runner{Service: a.records, Tokens: a.tokens, Clock: a.now, Rates: rates, Timeout: a.cfg.Extstorage.RequestTimeout}
-	return room(web.Room{
-		Name: extRoom, Serve: a.recordMetrics.count(h.Serve, envelopeOf), Error: a.recordMetrics.writer(a.countRefusals(extRoom, exthttp.WriteInnerError)),
-		Route: func(r *http.Request) string { return exthttp.LabelRunner(r.URL.EscapedPath()) },
-	})
+// otherHandler serves a listener besides the main and the admin one.
+func (a *App) otherHandler(listener string) http.Handler {
+	return a.mux(listener, &web.Resolver{}, a.options(), notFound)
 }
 
-// label names the route of a request by its inner path.
-func (a *App) label(of func(path string) string) func(*http.Request) string {
-	return func(r *http.Request) string { return of(a.resolver.Path(r)) }
+// notFound serves what no service owns.
+var notFound = web.Service{
+	Name: "server", Route: func(string) string { return "other" }, Ungated: true,
+	Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error { http.NotFound(w, r); return nil },
+	Error: func(w http.ResponseWriter, _ *http.Request, _ error) {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+	},
 }
 
-func (a *App) dockerflow() *synchttp.Dockerflow {
-	d := &synchttp.Dockerflow{
-		Version: synchttp.Version{Version: a.version.Version, Commit: a.version.Commit},
-		Log:     a.log, Address: a.resolver.Resolve, DocumentsLink: a.cfg.Syncstorage.DocumentsLink,
+// dockerflow serves the root of the main listener.
+func (a *App) dockerflow() *dockerflow.Handler {
+	d := &dockerflow.Handler{
+		Version: dockerflow.Version{Version: a.version.Version, Commit: a.version.Commit},
+		Log:     a.log, DocumentsLink: a.cfg.Server.DocumentsLink,
 		Ping: func(ctx context.Context) error {
-			for room, err := range a.unready(ctx) {
-				return fmt.Errorf("%s: %w", room, err)
+			for name, err := range a.unready(ctx) {
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			return nil
 		},
 	}
-	if a.storage == nil {
-		return d
-	}
-	q := a.storage.Quota()
-	d.Quota = &q
-	for _, db := range a.databases {
-		if db.room == syncRoom {
-			d.Pool = func() (p synchttp.Pool) {
-				p.Active, p.Idle, p.Max = db.connections()
-				return p
-			}
+	for _, s := range a.opened {
+		if s.Quota != nil {
+			d.Quota = s.Quota
+		}
+		if s.Pool != nil {
+			d.Pool = s.Pool
 		}
 	}
 	return d
 }
 
 // adminHandler serves health and metrics to everybody who reaches the admin
-// listener, and the rest to who has the admin token.
+// listener, and the rest to clients with the admin token.
 func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -144,19 +101,17 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	return a.checkHost(open)
 }
 
-// closed is what the admin token opens.
+// closed is what needs the admin token.
 func (a *App) closed() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
 	})
-	if a.records != nil {
-		h := &exthttp.Admin{Service: a.records, Clock: a.now}
-		mux.Handle("/ext/installs/", web.Room{
-			Name: extRoom, Serve: h.Serve, Error: exthttp.WriteInnerError, Route: func(*http.Request) string { return "installs" },
-		}.Handler(a.handlerOptions()))
-	}
+	o := a.options()
+	o.Gate, o.Trace = nil, nil // an operator gets through when clients have to wait
+	services := a.mux(service.Admin, &web.Resolver{}, o, notFound)
+	mux.Handle("/", services)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -175,8 +130,8 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request, draining bool) {
 		return
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
-	for room, err := range unready {
-		fmt.Fprintf(w, "%s: %v\n", room, err)
+	for name, err := range unready {
+		fmt.Fprintf(w, "%s: %v\n", name, err)
 	}
 }
 
@@ -185,7 +140,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
-			http.Error(w, "the admin token is wanted", http.StatusUnauthorized)
+			http.Error(w, "admin token required", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -205,7 +160,7 @@ func (a *App) checkHost(next http.Handler) http.Handler {
 		host = strings.Trim(host, "[]")
 		ip := net.ParseIP(host)
 		if ip == nil && !strings.EqualFold(host, "localhost") && !strings.EqualFold(host, own) {
-			http.Error(w, "this is not a name of the admin listener", http.StatusMisdirectedRequest)
+			http.Error(w, "unknown Host header: use localhost or the address in server.admin_listen", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,28 +1,16 @@
 package app
 
-import (
-	"net/url"
-	"strings"
-
-	"holdfast/internal/conf"
-)
+import "holdfast/internal/conf"
 
 // Reference is docs/configuration.md.
 func Reference() string {
-	d := DefaultConfig()
+	d := NewConfig(Services())
 	return "# Configuration\n\n" +
 		"Made by `holdfast config reference`; `holdfast config example` prints a file with every default. Nothing has to be\n" +
 		"configured. Settings come from, the later over the earlier: defaults, the TOML file (`--config`), the names of the\n" +
 		"reference server (`SYNC_…`), and `HOLDFAST_…`.\n\n" +
-		conf.Reference(&d, Aliases()...)
+		conf.Reference(d.sections(), d.aliases()...)
 }
 
-// redact is a database URL without its password, for people.
-func redact(databaseURL string) string {
-	u, err := url.Parse(databaseURL)
-	if err != nil || u.Scheme == "" {
-		return "PostgreSQL" // the key=value form, or worse
-	}
-	where := u.Scheme + "://" + u.Host + u.Path
-	return strings.TrimSuffix(where, "/")
-}
+// Example is a configuration file with every setting and its default.
+func Example() string { return conf.Example(NewConfig(Services()).sections()) }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/ident"
 )
 
@@ -16,62 +18,104 @@ import (
 // server has generated for itself.
 const SecretsFile = "secrets.toml"
 
-// secrets are what the server needs and nobody has to choose.
-type secrets struct {
-	MasterSecret         string `toml:"master_secret"`
-	AdminToken           string `toml:"admin_token"`
-	FxAMetricsHashSecret string `toml:"fxa_metrics_hash_secret"`
-	ExtTokenKey          string `toml:"ext_token_key"`
-
-	unsaved bool // some were made for this process only
+// secret is a setting that the server generates when it is unset.
+type secret struct {
+	name  string
+	unset bool
+	set   func(string)
 }
 
-// loadSecrets reads the secrets file of a data folder. With create it makes
-// the file, and adds to it what a newer release needs.
-func loadSecrets(data string, create bool) (secrets, error) {
-	path := filepath.Join(data, SecretsFile)
-	var s secrets
-	text, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if !create {
-			return s, fmt.Errorf("%s is not there: start the server once, or set the secrets in the configuration", path)
+// generated are the settings that the server can generate: its own and those of
+// the enabled services.
+func (c *Config) generated() []secret {
+	srv := &c.Server
+	all := []secret{
+		{"master_secret", srv.MasterSecret == "", func(s string) { srv.MasterSecret = conf.Secret(s) }},
+		{"admin_token", srv.AdminToken == "", func(s string) { srv.AdminToken = conf.Secret(s) }},
+	}
+	for _, s := range c.enabled() {
+		for _, own := range s.Secrets {
+			all = append(all, secret{own.Name, *own.Setting == "", func(s string) { *own.Setting = s }})
 		}
+	}
+	return all
+}
+
+// secrets completes the configuration by what the server generated.
+func (a *App) secrets(create bool) error {
+	var unset []secret
+	var names []string
+	for _, s := range a.cfg.generated() {
+		if s.unset {
+			unset = append(unset, s)
+			names = append(names, s.name)
+		}
+	}
+	if len(unset) == 0 {
+		return nil
+	}
+	if create {
+		if err := engine.MakeFolder(a.data); err != nil {
+			return err
+		}
+	}
+	values, unsaved, err := loadSecrets(a.data, create, names)
+	if err != nil {
+		return err
+	}
+	for _, s := range unset {
+		s.set(values[s.name])
+	}
+	a.unsaved = unsaved
+	return nil
+}
+
+// loadSecrets reads the named secrets from the file of a data folder. With
+// create it makes the file and adds to it what a newer release needs; without,
+// those that the file does not have are generated for this process only and
+// named in unsaved.
+func loadSecrets(data string, create bool, names []string) (values map[string]string, unsaved map[string]bool, err error) {
+	path := filepath.Join(data, SecretsFile)
+	values = map[string]string{}
+	text, err := os.ReadFile(path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case fresh && !create:
+		return nil, nil, fmt.Errorf("%s does not exist: start the server once, or set the secrets in the configuration", path)
+	case fresh:
 	case err != nil:
-		return s, err
+		return nil, nil, err
 	default:
-		if err := toml.Unmarshal(text, &s); err != nil {
+		if err := toml.Unmarshal(text, &values); err != nil {
 			// The error of the parser may quote the line.
-			return s, fmt.Errorf("%s is no TOML; restore it from a backup: without the master secret every client has to sign in again", path)
+			return nil, nil, fmt.Errorf("%s is not valid TOML; restore it from a backup: without the master secret every client has to sign in again", path)
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			return s, fmt.Errorf("%s can be read by others (mode %04o); run: chmod 600 %s", path, info.Mode().Perm(), path)
+			return nil, nil, fmt.Errorf("%s can be read by others (mode %04o); run: chmod 600 %s", path, info.Mode().Perm(), path)
 		}
 	}
-	fresh := s == secrets{}
-	missing := false
-	for _, v := range []*string{&s.MasterSecret, &s.AdminToken, &s.FxAMetricsHashSecret, &s.ExtTokenKey} {
-		if *v == "" {
-			*v = ident.Hex(32)
-			missing = true
+	unsaved = map[string]bool{}
+	for _, name := range names {
+		if values[name] == "" {
+			values[name] = ident.Hex(32)
+			unsaved[name] = true
 		}
 	}
-	if !missing || !create {
-		s.unsaved = missing
-		return s, nil
+	if len(unsaved) == 0 || !create {
+		return values, unsaved, nil
 	}
-	err = writeSecrets(path, s, fresh)
+	err = writeSecrets(path, values, fresh)
 	if errors.Is(err, fs.ErrExist) {
-		return loadSecrets(data, create) // another process was first
+		return loadSecrets(data, create, names) // another process was first
 	}
-	return s, err
+	return values, nil, err
 }
 
 // writeSecrets puts the file in its place at once, so that a crash leaves the
 // old one, the new one or none. A fresh file is linked, which fails when there
 // is one: of two servers that start together both must have the same secrets.
-func writeSecrets(path string, s secrets, fresh bool) error {
-	text, err := toml.Marshal(s)
+func writeSecrets(path string, values map[string]string, fresh bool) error {
+	text, err := toml.Marshal(values)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func TestBinary(t *testing.T) {
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); packages++ {
 		p := lines.Text()
 		folder, _ := ours(p)
-		if within(p, "testing") || within(p, "pgregory.net/rapid") || within(folder, "internal/testdb") || path.Base(folder) == "storetest" {
+		if within(p, "testing") || within(p, "pgregory.net/rapid") || within(folder, "internal/testdb") || folder == "internal/suite" || path.Base(folder) == "storetest" {
 			t.Errorf("the binary holds %s, which is for tests", p)
 		}
 	}

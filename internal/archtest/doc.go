@@ -2,7 +2,7 @@
 // and what files, packages and the binary must look like. ARCHITECTURE.md tells
 // the rules; here they are data, each with its reason, which a failure prints.
 //
-// A new room is one more line in rooms (rooms_test.go). A package that no rule
+// A new service is one more line in services (services_test.go). A package that no rule
 // covers fails, and so does a rule that covers no package any more.
 //
 // Everything is read in the test's own process, not through the go command: the

@@ -99,7 +99,7 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 		}
 		var err error
 		if value, err = a.Transform(current, value); err != nil {
-			l.problem(at, err.Error(), "mend it, or set "+envName(path)+" instead")
+			l.problem(at, err.Error(), "fix it, or set "+envName(path)+" instead")
 			return true
 		}
 	}

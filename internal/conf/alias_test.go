@@ -78,7 +78,7 @@ func TestAliasProblems(t *testing.T) {
 	expect(t, problems(t, Options{Aliases: aliases(), Environ: []string{
 		"SYNC_HOST=", "SYNC_STORE__ENABLED=maybe", "SYNC_STORE__DATABASE_URL=a", "SYNC_STORE__DATABASE_URL_FILE=/dev/null",
 	}}),
-		"SYNC_HOST: an address has no empty parts; mend it, or set HOLDFAST_SERVER__LISTEN instead",
+		"SYNC_HOST: an address has no empty parts; fix it, or set HOLDFAST_SERVER__LISTEN instead",
 		"SYNC_STORE__ENABLED: sync.enabled has a value of the wrong kind or size; give it true or false",
 		"SYNC_STORE__DATABASE_URL_FILE: the file /dev/null is empty; write the secret into it",
 	)

@@ -1,6 +1,6 @@
 // Package conf fills a tree of structs from a TOML file and the environment.
 //
-// The tree is its caller's: conf knows no room and no setting. What a program
+// The tree is its caller's: conf knows no service and no setting. What a program
 // can be told is what the exported fields say:
 //
 //	type Config struct {

@@ -50,7 +50,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func syntaxError(name string, err error) (at place, what, mend string) {
+func syntaxError(name string, err error) (at place, what, fix string) {
 	at, what = place{name: name}, "not TOML"
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, column := d.Position()

@@ -22,7 +22,7 @@ type Options struct {
 }
 
 // Load puts file and environment over the defaults that stand in dst, a pointer
-// to a struct (see the package's comment). The error is an *Error with all that
+// to a struct or a []Section (see the package's comment). The error is an *Error with all that
 // is wrong; dst is then good for finding more that is wrong and nothing else:
 // what could not be read has its default. The report is valid either way.
 func Load(dst any, o Options) (Report, error) {
@@ -59,12 +59,12 @@ type loader struct {
 
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
 
-func (l *loader) problem(at place, what, mend string) {
-	l.problems = append(l.problems, Problem{at.String(), what, mend, at.line})
+func (l *loader) problem(at place, what, fix string) {
+	l.problems = append(l.problems, Problem{Where: at.String(), What: what, Fix: fix, line: at.line})
 }
 
-func (l *loader) warn(at place, what, mend string) {
-	l.report.Warnings = append(l.report.Warnings, Problem{at.String(), what, mend, at.line})
+func (l *loader) warn(at place, what, fix string) {
+	l.report.Warnings = append(l.report.Warnings, Problem{Where: at.String(), What: what, Fix: fix, line: at.line})
 }
 
 func (l *loader) note(at place, what string) {

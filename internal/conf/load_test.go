@@ -26,7 +26,7 @@ type config struct {
 		OldKeys []Secret      `toml:"old_keys" doc:"Keys that are on their way out."`
 	} `toml:"server" doc:"Listeners."`
 	Sync struct {
-		Enabled     bool              `toml:"enabled" doc:"Serves this room."`
+		Enabled     bool              `toml:"enabled" doc:"Serves this service."`
 		DatabaseURL string            `toml:"database_url" secret:"true" doc:"Where the records are."`
 		Ratio       float64           `toml:"ratio" doc:"A share."`
 		Limits      limits            `toml:"limits"`

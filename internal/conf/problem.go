@@ -10,8 +10,9 @@ import (
 // Problem is one thing that is wrong, or worth knowing, about the configuration.
 type Problem struct {
 	Where string // "holdfast.toml:12" or the name of an environment variable
+	Key   string // the setting, when it is not part of What: "limits.max_post_bytes"
 	What  string // what is wrong there
-	Mend  string // what to do about it
+	Fix   string // what to do about it
 
 	line int // of the file, for the order
 }
@@ -29,10 +30,13 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.name, p.line)
 }
 
+// Message is what is wrong, with the setting.
+func (p Problem) Message() string { return strings.TrimPrefix(p.Key+" "+p.What, " ") }
+
 func (p Problem) String() string {
-	s := p.Where + ": " + p.What
-	if p.Mend != "" {
-		s += "; " + p.Mend
+	s := p.Where + ": " + p.Message()
+	if p.Fix != "" {
+		s += "; " + p.Fix
 	}
 	return s
 }
@@ -122,4 +126,26 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Problems collects what is wrong with the settings of a section, each by its
+// key within the section.
+type Problems []Problem
+
+// Addf adds a problem of a setting. The text follows the name of the setting:
+// "must be at least 1".
+func (p *Problems) Addf(key, format string, args ...any) {
+	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
+}
+
+// In moves the problems of a section's settings to its place in the tree, such
+// as "syncstorage", and names where each setting comes from.
+func (p Problems) In(section string, r Report) []Problem {
+	moved := make([]Problem, len(p))
+	for i, one := range p {
+		one.Key = section + "." + one.Key
+		one.Where = r.Where(one.Key)
+		moved[i] = one
+	}
+	return moved
 }

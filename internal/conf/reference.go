@@ -39,7 +39,7 @@ func eachSection(n *node, v reflect.Value, path []string, visit func(*node, refl
 		below := append(slices.Clip(path), c.key)
 		switch c.kind {
 		case section:
-			eachSection(c, v.Field(c.index), below, visit)
+			eachSection(c, c.in(v), below, visit)
 		case named:
 			elem := *c.children[0]
 			elem.doc = c.doc
@@ -61,7 +61,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` reads it from a file.")
 		}
 		fmt.Fprintf(&rows, "| `%s` | %s | %s | `%s` | %s |\n",
-			n.key, n.typeName(), code(n.literal(v.Field(n.index))), envName(below), cell(meaning))
+			n.key, n.typeName(), code(n.literal(n.in(v))), envName(below), cell(meaning))
 	}
 	if len(path) > 0 && (rows.Len() > 0 || s.doc != "") {
 		fmt.Fprintf(b, "\n## %s\n", heading)
@@ -109,7 +109,7 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 			fmt.Fprintf(b, "#%s = \"\"\n", n.key)
 		default:
 			comment(b, n.doc)
-			fmt.Fprintf(b, "#%s = %s\n", n.key, n.literal(v.Field(n.index)))
+			fmt.Fprintf(b, "#%s = %s\n", n.key, n.literal(n.in(v)))
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 		"| `old_keys` | secret list of texts |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. `old_keys_file` reads it from a file. |\n" +
 		"\n## [sync]\n\n" +
 		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
-		"| `enabled` | true or false | `true` | `HOLDFAST_SYNC__ENABLED` | Serves this room. |\n" +
+		"| `enabled` | true or false | `true` | `HOLDFAST_SYNC__ENABLED` | Serves this service. |\n" +
 		"| `database_url` | secret text |  | `HOLDFAST_SYNC__DATABASE_URL` | Where the records are. `database_url_file` reads it from a file. |\n" +
 		"| `ratio` | number | `0.5` | `HOLDFAST_SYNC__RATIO` | A share. |\n" +
 		"\n## [sync.limits]\n\n" +

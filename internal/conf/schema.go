@@ -29,13 +29,31 @@ type node struct {
 	doc, unit string
 	secret    bool
 	typ       reflect.Type
-	index     int     // the field's index in the struct of its parent
-	children  []*node // of a section: its keys; of named: one, the section of a name
+	index     []int         // of the field in the struct of its parent, through embedded structs
+	value     reflect.Value // of a Section: the struct itself, which has no parent
+	children  []*node       // of a section: its keys; of named: one, the section of a name
 }
 
-// schemaOf reads the tree's shape. A field of a kind that conf does not know is a
-// bug of the program, which its first start must show: it panics.
+// Section is a top-level section of a tree that is composed at run time.
+type Section struct {
+	Key   string // such as "server"
+	Doc   string // one sentence for the reference
+	Value any    // pointer to a struct
+}
+
+// schemaOf reads the tree's shape: dst is a pointer to a struct, or a list of
+// sections. A field of a kind that conf does not know is a bug of the program,
+// which its first start must show: it panics.
 func schemaOf(dst any) (*node, reflect.Value) {
+	if sections, ok := dst.([]Section); ok {
+		root := &node{kind: section}
+		for _, s := range sections {
+			n, v := schemaOf(s.Value)
+			n.key, n.doc, n.value = s.Key, s.Doc, v
+			root.children = append(root.children, n)
+		}
+		return root, reflect.Value{}
+	}
 	v := reflect.ValueOf(dst)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("conf: want a pointer to a struct, got %T", dst))
@@ -63,35 +81,41 @@ func newNode(t reflect.Type) *node {
 	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.Struct:
 		n.kind, n.children = named, []*node{newNode(t.Elem())}
 	case t.Kind() == reflect.Struct:
-		n.addFields()
+		n.addFields(t, nil)
 	default:
 		panic(fmt.Sprintf("conf: no setting can have the type %s", t))
 	}
 	return n
 }
 
-func (n *node) addFields() {
-	for i := range n.typ.NumField() {
-		f := n.typ.Field(i)
-		key := f.Tag.Get("toml")
+// addFields adds the fields of the struct t, which is n's own or, at the index
+// outer, one that is embedded in it: its keys are keys of n.
+func (n *node) addFields(t reflect.Type, outer []int) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, index := f.Tag.Get("toml"), append(slices.Clip(outer), i)
+		if f.Anonymous && key == "" {
+			n.addFields(f.Type, index)
+			continue
+		}
 		if !f.IsExported() || key == "-" {
 			continue
 		}
 		if key == "" || key != strings.ToLower(key) || strings.Contains(key, "__") {
-			panic(fmt.Sprintf("conf: %s.%s needs a toml tag in lower case without two underscores in a row", n.typ, f.Name))
+			panic(fmt.Sprintf("conf: %s.%s needs a toml tag in lower case without two underscores in a row", t, f.Name))
 		}
 		c := newNode(f.Type)
-		c.index, c.key = i, key
+		c.index, c.key = index, key
 		c.doc, c.unit = f.Tag.Get("doc"), f.Tag.Get("unit")
 		if f.Tag.Get("secret") == "true" {
 			if c.kind != text && c.kind != list {
-				panic(fmt.Sprintf("conf: %s.%s is no text and cannot be a secret", n.typ, f.Name))
+				panic(fmt.Sprintf("conf: %s.%s is not text and cannot be a secret", t, f.Name))
 			}
 			c.secret = true
 		}
 		n.children = append(n.children, c)
 		if c.secret {
-			n.children = append(n.children, &node{kind: secretFile, key: key + "_file", typ: f.Type, index: i})
+			n.children = append(n.children, &node{kind: secretFile, key: key + "_file", typ: f.Type, index: index})
 		}
 	}
 }
@@ -123,6 +147,14 @@ func (n *node) find(path []string) *node {
 	return n
 }
 
+// in is the value of n in v, the value of its parent.
+func (n *node) in(v reflect.Value) reflect.Value {
+	if n.value.IsValid() {
+		return n.value
+	}
+	return v.FieldByIndex(n.index)
+}
+
 func (n *node) isLeaf() bool { return n.kind > named }
 
 // edit calls change with the value at a path below v, whose shape is n. The
@@ -131,7 +163,7 @@ func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) 
 	switch n.kind {
 	case section:
 		c := n.child(path[0])
-		c.edit(v.Field(c.index), path[1:], change)
+		c.edit(c.in(v), path[1:], change)
 	case named: // what is in a map cannot be changed in place
 		key := reflect.ValueOf(path[0]).Convert(n.typ.Key())
 		elem := reflect.New(n.typ.Elem()).Elem()
@@ -160,7 +192,7 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 			}
 			v = elem
 		} else {
-			v = v.Field(c.index)
+			v = c.in(v)
 		}
 		n = c
 	}
@@ -188,10 +220,8 @@ func (n *node) paths(at, like []string) [][]string {
 
 const prefix = "HOLDFAST_"
 
-// EnvName is the environment variable of the setting at a path such as
-// "server.listen".
-func EnvName(path string) string { return envName(strings.Split(path, ".")) }
-
+// envName is the environment variable of the setting at a path such as
+// server, listen.
 func envName(path []string) string {
 	parts := make([]string, len(path))
 	for i, key := range path {

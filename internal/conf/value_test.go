@@ -83,7 +83,7 @@ func TestTransformInNamedSection(t *testing.T) {
 
 func TestEnvName(t *testing.T) {
 	t.Parallel()
-	if got := EnvName("sync.collections.newtab-images.max_records"); got != "HOLDFAST_SYNC__COLLECTIONS__NEWTAB_IMAGES__MAX_RECORDS" {
+	if got := envName([]string{"sync", "collections", "newtab-images", "max_records"}); got != "HOLDFAST_SYNC__COLLECTIONS__NEWTAB_IMAGES__MAX_RECORDS" {
 		t.Error(got)
 	}
 }

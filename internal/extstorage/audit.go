@@ -17,22 +17,43 @@ const (
 // AuditKey is what the event of an operation is about.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
-// AuditHead is the payload of the event of an operation up to its last member,
-// the revision that was written or deleted: who decides on that appends it, and
-// "}".
-func (w *Write) AuditHead(i int) string {
+// AuditPayload is the payload of the event of an operation, with the revision that
+// was written or deleted. An engine that decides on the revision by itself builds
+// the same JSON there.
+func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
-	word := "put"
+	b := make([]byte, 0, 192)
+	b = append(b, `{"operation":"`...)
 	if op.Kind == Delete {
-		word = "delete"
+		b = append(b, "delete"...)
+	} else {
+		b = append(b, "put"...)
 	}
-	return `{"operation":"` + word + `","namespace":` + quote(string(op.Namespace)) + `,"key":` + quote(string(op.Key)) +
-		`,"schemaVersion":` + strconv.Itoa(int(op.Schema)) +
-		`,"caller":` + quote(w.Caller.Kind) + `,"callerId":` + quote(w.Caller.ID) + `,"revision":`
+	b = append(append(b, `","namespace":`...), JSONString(string(op.Namespace))...)
+	b = append(append(b, `,"key":`...), JSONString(string(op.Key))...)
+	b = strconv.AppendInt(append(b, `,"schemaVersion":`...), int64(op.Schema), 10)
+	b = append(append(b, `,"caller":`...), JSONString(w.Caller.Kind)...)
+	b = append(append(b, `,"callerId":`...), JSONString(w.Caller.ID)...)
+	b = strconv.AppendInt(append(b, `,"revision":`...), int64(r), 10)
+	return append(b, '}')
 }
 
-// quote is a string in JSON.
-func quote(s string) string {
+// Audited reports whether the write has appended an event: it has for each put,
+// and for each delete that found a record.
+func (w *Write) Audited(a *Applied) bool {
+	if a.Replayed {
+		return false
+	}
+	for i := range a.Items {
+		if w.Ops[i].Kind == Put || w.Ops[i].Kind == Delete && a.Items[i].Existed {
+			return true
+		}
+	}
+	return false
+}
+
+// JSONString is a string in JSON.
+func JSONString(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
 		return `"` + s + `"` // as nearly all are, which takes a tenth of the time
 	}

@@ -8,9 +8,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestAuditHead: with its revision and a brace the head is JSON that says what
-// was done, whatever the names are.
-func TestAuditHead(t *testing.T) {
+// TestAuditPayload: the payload is JSON that says what was done, whatever the names
+// are.
+func TestAuditPayload(t *testing.T) {
 	t.Parallel()
 	for _, key := range []ext.Key{"plain", `"},{\u0022'`, "ü€\u2028<&>"} {
 		for kind, word := range map[ext.OpKind]string{ext.Put: "put", ext.Delete: "delete"} {
@@ -19,7 +19,7 @@ func TestAuditHead(t *testing.T) {
 				Caller: ext.Caller{Kind: "token", ID: "\x00\xff\""},
 			}
 			var got map[string]any
-			if err := json.Unmarshal([]byte(w.AuditHead(1)+"17}"), &got); err != nil {
+			if err := json.Unmarshal(w.AuditPayload(1, 17), &got); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]any{

@@ -4,23 +4,20 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/conf/settings"
 )
 
 // Config is the section [extstorage].
 type Config struct {
-	Enabled     bool   `toml:"enabled" doc:"Serve extension storage."`
-	DatabaseURL string `toml:"database_url" secret:"true" doc:"Where the records are: sqlite:PATH or postgres://…, which may be a Citus cluster; empty: extstorage.db in the data folder."`
-
-	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database."`
-	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection before it is answered with 503."`
-	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, before the request is answered with 503."`
-	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never."`
-	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default."`
+	Enabled bool `toml:"enabled" doc:"Serve extension storage."`
+	settings.Database
+	settings.Sweep
 
 	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs the tokens that the command ext token makes, and cursors; at least 32 bytes, the same on all processes that share a database. Unset: generated into the secrets file."`
 	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Also accepted in tokens and cursors, while a new token secret is brought in."`
@@ -40,9 +37,7 @@ type Config struct {
 	Audit         string `toml:"audit" doc:"Where every write is reported: file:PATH, which gets a line of JSON for each; or log, the server's own, which then tells namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
 	MetadataIndex bool   `toml:"metadata_index" doc:"Have the command migrate make an index of the records' metadata on PostgreSQL, for queries of your own: the server makes none, and it costs every write."`
 
-	PollEvery  time.Duration `toml:"changes_poll_interval" doc:"How often the database is asked while a client waits for changes. Changes that the same process makes are seen at once."`
-	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired records, old changes and old answers are removed; 0: only by the command sweep."`
-	SweepLimit int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes."`
+	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is asked while a client waits for changes. Changes that the same process makes are seen at once."`
 }
 
 // Rates are how often something may be done. A burst is how much at once.
@@ -95,35 +90,32 @@ func (k *TokenKey) KeyID(name string) string {
 	return k.ID
 }
 
-// DefaultConfig is the room as it runs without a word of configuration.
+// DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Enabled:               true,
-		TokenLeeway:           30 * time.Second,
-		RequestTimeout:        30 * time.Second,
-		PoolMaxSize:           20,
-		PoolConnectionTimeout: 30 * time.Second,
-		StatementTimeout:      30 * time.Second,
-		RateLimits:            true,
-		Rates:                 Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
-		Quota:                 DefaultQuota(),
-		PollEvery:             time.Second,
-		SweepEvery:            time.Minute,
-		SweepLimit:            500,
+		Enabled:        true,
+		TokenLeeway:    30 * time.Second,
+		RequestTimeout: 30 * time.Second,
+		Database:       settings.DefaultDatabase(),
+		Sweep:          settings.DefaultSweep(),
+		RateLimits:     true,
+		Rates:          Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
+		Quota:          DefaultQuota(),
+		PollEvery:      time.Second,
 	}
 }
 
-// Check returns everything that is wrong with the section, each with the key
-// first.
-func (c *Config) Check() (errs []error) {
-	wrong := func(key, why string) { errs = append(errs, fmt.Errorf("%s %s", key, why)) }
+// IsEnabled reports whether the service is configured to be served.
+func (c *Config) IsEnabled() bool { return c.Enabled }
+
+// Check reports every setting that cannot be used.
+func (c *Config) Check() conf.Problems {
+	problems := append(c.Database.Check(), c.Sweep.Check()...)
+	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
 	for _, n := range []struct {
 		key   string
 		value int64
 	}{
-		{"database_pool_max_size", int64(c.PoolMaxSize)},
-		{"database_pool_connection_timeout", int64(c.PoolConnectionTimeout)},
-		{"database_statement_timeout", int64(c.StatementTimeout)},
 		{"rates.reads_per_minute", int64(c.Rates.Reads)},
 		{"rates.read_burst", int64(c.Rates.ReadBurst)},
 		{"rates.writes_per_minute", int64(c.Rates.Writes)},
@@ -134,19 +126,14 @@ func (c *Config) Check() (errs []error) {
 		{"quota.namespaces", c.Quota.Namespaces},
 		{"quota.keys", c.Quota.Keys},
 		{"changes_poll_interval", int64(c.PollEvery)},
-		{"sweep_limit", int64(c.SweepLimit)},
 		{"request_timeout", int64(c.RequestTimeout)},
 	} {
 		if n.value <= 0 {
 			wrong(n.key, "must be more than 0")
 		}
 	}
-	for key, d := range map[string]time.Duration{
-		"database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle, "sweep_interval": c.SweepEvery, "token_leeway": c.TokenLeeway,
-	} {
-		if d < 0 {
-			wrong(key, "must not be negative")
-		}
+	if c.TokenLeeway < 0 {
+		wrong("token_leeway", "must not be negative")
 	}
 	if path, ok := strings.CutPrefix(c.Audit, "file:"); c.Audit != "" && c.Audit != "log" && (!ok || path == "") {
 		wrong("audit", "must be empty, log or file:PATH")
@@ -174,7 +161,7 @@ func (c *Config) Check() (errs []error) {
 			wrong("tiers."+name, "must have a name, and no negative numbers")
 		}
 	}
-	return errs
+	return problems
 }
 
 // QuotaOf is the quota of a tier. A tier that is not configured any more has

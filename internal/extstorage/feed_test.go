@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -17,7 +18,7 @@ import (
 func TestChangesWait(t *testing.T) {
 	t.Parallel()
 	asleep, tick := make(chan time.Duration), make(chan time.Time)
-	m := newRoom(t, func(o *ext.Options) {
+	m := newService(t, func(o *ext.Options) {
 		o.After = func(d time.Duration) <-chan time.Time {
 			asleep <- d
 			return tick
@@ -47,7 +48,7 @@ func TestChangesWait(t *testing.T) {
 	waiting = ask(1)
 	<-asleep
 	w := ext.Write{Now: ext.At(m.clock.Now()), Quota: ext.DefaultQuota(), Ops: []ext.Op{
-		{Namespace: "hidden", Key: "k", Value: "1", Metadata: ext.EmptyObject}, {Namespace: "c", Key: "k", Value: "1", Metadata: ext.EmptyObject},
+		{Namespace: "hidden", Key: "k", Value: "1", Metadata: canonjson.EmptyObject}, {Namespace: "c", Key: "k", Value: "1", Metadata: canonjson.EmptyObject},
 	}}
 	if _, err := m.store.Apply(t.Context(), m.r.Grant.Owner, w); err != nil { // by another process
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestChangesWait(t *testing.T) {
 
 func TestChangesBounds(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	for pointer, ask := range map[string]func() error{
 		"/limit": func() error { _, err := m.Changes(t.Context(), m.r, 0, -1, 0); return err },
 		"/since": func() error { _, err := m.Changes(t.Context(), m.r, -1, 1, 0); return err },
@@ -109,11 +110,11 @@ func TestChangesBounds(t *testing.T) {
 // Of changes that are all gone there must still be a number to begin with.
 func TestChangesBegin(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.do(t, task(ext.PutTask, "k", "1"))
 	m.do(t, task(ext.DeleteTask, "k", ""))
-	m.clock.Advance(ext.ChangesKept + time.Second)
-	if n, err := m.Sweep(t.Context(), 10); err != nil || n != 2 {
+	m.clock.Advance(ext.ChangesKept + ext.DefaultConfig().SweepAfter + time.Second)
+	if n, err := m.Sweep(t.Context(), m.clock.Now(), 10); err != nil || n != 2 {
 		t.Fatalf("%d swept, %v", n, err)
 	}
 	for since := range ext.Seq(2) {
@@ -133,7 +134,7 @@ func TestChangesBegin(t *testing.T) {
 
 func TestCheckSchema(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.activate(t, `{"type":"integer"}`)
 	for i := range 130 {
 		m.do(t, task(ext.PutTask, fmt.Sprintf("k%03d", i), fmt.Sprint(i)))
@@ -160,25 +161,25 @@ func TestCheckSchema(t *testing.T) {
 	wantPlace(t, "no schema", err, "/properties/x/type")
 }
 
-// slowJudges say when they hold a value against a schema, and wait until they may
+// slowValidator reports when it validates a value, and waits until it may
 // go on.
-type slowJudges struct {
-	judges
+type slowValidator struct {
+	validator
 	begun, goOn chan struct{}
 }
 
-func (j slowJudges) Validate(document []byte, v ext.Value) error {
+func (j slowValidator) Validate(document []byte, v canonjson.Value) error {
 	j.begun <- struct{}{}
 	<-j.goOn
-	return j.judges.Validate(document, v)
+	return j.validator.Validate(document, v)
 }
 
 // TestSchemasAreTriedBesides: a dry run ends with its request, in the middle of a
 // page; there are only so many at a time, and only so many requests wait.
 func TestSchemasAreTriedBesides(t *testing.T) {
 	t.Parallel()
-	slow := slowJudges{newJudges(), make(chan struct{}), make(chan struct{})}
-	m := newRoom(t, func(o *ext.Options) { o.Validators = slow })
+	slow := slowValidator{newValidator(), make(chan struct{}), make(chan struct{})}
+	m := newService(t, func(o *ext.Options) { o.Validators = slow })
 	for i := range 3 {
 		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
 	}
@@ -229,7 +230,7 @@ func TestSchemasAreTriedBesides(t *testing.T) {
 // changes nothing.
 func TestExportImport(t *testing.T) {
 	t.Parallel()
-	m, to := newRoom(t), newRoom(t)
+	m, to := newService(t), newService(t)
 	for i := range 7 {
 		put := task(ext.PutTask, fmt.Sprint("k", i), fmt.Sprint(i))
 		put.TTL = ext.Some(int64(60 * (i + 1)))
@@ -252,7 +253,7 @@ func TestExportImport(t *testing.T) {
 			t.Errorf("import %d: %+v, %v; want %+v", i, got, err, want)
 		}
 	}
-	rec, err := to.GetRecord(t.Context(), to.r, "a", "k6", ext.Guard{})
+	rec, err := to.GetRecord(t.Context(), to.r, "a", "k6", ext.Precondition{})
 	if err != nil || rec.Value != "6" || rec.ExpiresAt != all[6].ExpiresAt || len(all) != 7 {
 		t.Errorf("%+v, %v", rec, err)
 	}
@@ -262,7 +263,7 @@ func TestExportImport(t *testing.T) {
 
 func TestRegisterInstall(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t, func(o *ext.Options) { o.Config.Tiers = map[string]ext.Quota{"small": {Keys: 1}} })
+	m := newService(t, func(o *ext.Options) { o.Config.Tiers = map[string]ext.Quota{"small": {Keys: 1}} })
 	o := m.r.Grant.Owner
 	refused := func(what string, r ext.Registration, place string) {
 		t.Helper()
@@ -306,7 +307,7 @@ type overtaken struct{ ext.Store }
 
 func (s overtaken) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
 	rec, err := s.Store.Get(ctx, o, ns, key, now)
-	op := ext.Op{Namespace: ns, Key: key, Value: "1", Metadata: ext.EmptyObject}
+	op := ext.Op{Namespace: ns, Key: key, Value: "1", Metadata: canonjson.EmptyObject}
 	_, broken := s.Apply(ctx, o, ext.Write{Now: now, Quota: ext.DefaultQuota(), Ops: []ext.Op{op}})
 	return rec, errors.Join(err, broken)
 }
@@ -316,7 +317,7 @@ func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	m := newRoom(t, func(o *ext.Options) {
+	m := newService(t, func(o *ext.Options) {
 		o.Store = overtaken{o.Store}
 		o.After = func(time.Duration) <-chan time.Time {
 			if tries++; tries == 30 {
@@ -336,7 +337,7 @@ func TestOvertaken(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	m := newRoom(t, func(o *ext.Options) {
+	m := newService(t, func(o *ext.Options) {
 		o.After = func(time.Duration) <-chan time.Time {
 			cancel()
 			return nil
@@ -349,9 +350,9 @@ func TestWaitEnds(t *testing.T) {
 
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.activate(t, `{"type":"integer"}`)
-	rec := func(ns ext.Namespace, value ext.Value, until ext.Moment) ext.Record {
+	rec := func(ns ext.Namespace, value canonjson.Value, until ext.Moment) ext.Record {
 		return ext.Record{Namespace: ns, Key: "k" + ext.Key(value), Value: value, Header: ext.Header{ExpiresAt: until}}
 	}
 	old, far := ext.Moment(1), ext.At(m.clock.Now().Add(31*24*time.Hour))
@@ -374,12 +375,12 @@ func TestImportRefuses(t *testing.T) {
 // TestWriteOnly: who may only write learns nothing of what there is.
 func TestWriteOnly(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.r.Grant.Namespaces = map[ext.Namespace]ext.Access{"a": ext.Modify}
 	m.do(t, task(ext.PutTask, "k", "1"))
 	m.do(t, task(ext.DeleteTask, "k", ""))
 	for what, ask := range map[string]func() error{
-		"get":       func() error { _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); return err },
+		"get":       func() error { _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Precondition{}); return err },
 		"check":     func() error { _, err := m.Do(t.Context(), m.r, task(ext.CheckTask, "k", "")); return err },
 		"increment": func() error { _, err := m.Do(t.Context(), m.r, increment("k", "", "1")); return err },
 		"patch":     func() error { _, err := m.Do(t.Context(), m.r, task(ext.PatchTask, "k", "1")); return err },
@@ -413,7 +414,7 @@ func (l *lookedAt) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limi
 func TestChangesHidden(t *testing.T) {
 	t.Parallel()
 	var looked lookedAt
-	m := newRoom(t, func(o *ext.Options) {
+	m := newService(t, func(o *ext.Options) {
 		looked.Store = o.Store
 		o.Store = &looked
 	})
@@ -422,7 +423,7 @@ func TestChangesHidden(t *testing.T) {
 		w := ext.Write{Now: ext.At(m.clock.Now()), Quota: ext.DefaultQuota()}
 		for range n {
 			for _, ns := range namespaces {
-				w.Ops = append(w.Ops, ext.Op{Namespace: ns, Key: "k", Value: "1", Metadata: ext.EmptyObject})
+				w.Ops = append(w.Ops, ext.Op{Namespace: ns, Key: "k", Value: "1", Metadata: canonjson.EmptyObject})
 			}
 		}
 		if _, err := m.store.Apply(t.Context(), m.r.Grant.Owner, w); err != nil {

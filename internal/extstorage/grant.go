@@ -3,6 +3,7 @@ package extstorage
 import (
 	"encoding/json"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 )
 
@@ -58,7 +59,7 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 			err = a.UnmarshalText([]byte(word))
 		}
 		if err != nil {
-			return Grant{}, under(Pointer{"ns", name}.String(), err)
+			return Grant{}, under(canonjson.Pointer{"ns", name}.String(), err)
 		}
 		g.Namespaces[ns] = a
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -90,34 +91,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestPointers(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]ext.Pointer{
-		"":            nil,
-		"/":           {""},
-		"//":          {"", ""},
-		"/a/0":        {"a", "0"},
-		"/a~1b/m~0n":  {"a/b", "m~n"},
-		"/~01":        {"~1"},
-		"/é/\" \\":    {"é", `" \`},
-		"/c%d/e^f/-1": {"c%d", "e^f", "-1"},
-	} {
-		p, err := ext.ParsePointer(in)
-		if err != nil || len(p) != len(want) || strings.Join(p, "\x00") != strings.Join(want, "\x00") || p.String() != in {
-			t.Errorf("%q is %q, %v", in, p, err)
-		}
-	}
-	for _, in := range []string{"a", "a/b", "#/a", "/~", "/~2", "/a~", "/~/b", "/\xff"} {
-		if p, err := ext.ParsePointer(in); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%q is %q, %v", in, p, err)
-		}
-	}
-	inner := &ext.ValidationError{Pointer: "/a", Reason: "is not there"}
-	if outer := inner.Under("/items/3/value"); *outer != (ext.ValidationError{Pointer: "/items/3/value/a", Reason: "is not there"}) {
-		t.Errorf("the place in the request is %+v", outer)
-	}
-}
-
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	now := ext.At(time.Date(2026, 2, 3, 4, 5, 6, 789_999_999, time.UTC))
@@ -158,5 +131,23 @@ func TestDefaults(t *testing.T) {
 	}
 	if got := ext.DefaultQuota(); got != (ext.Quota{Bytes: 268_435_456, Namespaces: 32, Keys: 5120}) {
 		t.Errorf("quota %+v", got)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	if v, err := ext.ParseMetadata([]byte(` {"b": [], "a": null} `), 100); err != nil || v != `{"a":null,"b":[]}` {
+		t.Errorf("an object: %q, %v", v, err)
+	}
+	if v, err := ext.ParseMetadata([]byte("{}"), 2); err != nil || v != canonjson.EmptyObject {
+		t.Errorf("nothing: %q, %v", v, err)
+	}
+	for _, in := range []string{"null", "[]", `"{}"`, "1", "true"} {
+		if _, err := ext.ParseMetadata([]byte(in), 100); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s is metadata: %v", in, err)
+		}
+	}
+	if _, err := ext.ParseMetadata([]byte(`{"a":1}`), 6); !errors.Is(err, canonjson.ErrTooLarge) {
+		t.Errorf("over the limit: %v", err)
 	}
 }

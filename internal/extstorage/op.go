@@ -1,5 +1,9 @@
 package extstorage
 
+import (
+	"holdfast/internal/canonjson"
+)
+
 import "holdfast/internal/fault"
 
 // OpKind is what an operation does.
@@ -10,22 +14,22 @@ type OpKind uint8
 const (
 	Put OpKind = iota
 	Delete
-	Check // holds its guard against the record and changes nothing
+	Check // holds its precondition against the record and changes nothing
 )
 
 // Op is one operation on one record.
 type Op struct {
-	Kind      OpKind
-	Namespace Namespace
-	Key       Key
-	Guard     Guard
+	Kind         OpKind
+	Namespace    Namespace
+	Key          Key
+	Precondition Precondition
 
 	// The rest is for Put only.
 
-	Value     Value
-	Metadata  Value  // an object
-	ExpiresAt Moment // 0: never
-	Keep      bool   // metadata and time to live stay as they are, in a record that is there
+	Value     canonjson.Value
+	Metadata  canonjson.Value // an object
+	ExpiresAt Moment          // 0: never
+	Keep      bool            // metadata and time to live stay as they are, in a record that is there
 
 	// Schema is the version by which the value was validated, 0 when none was
 	// active. When that is not what is active in the write's own transaction,
@@ -59,9 +63,8 @@ var ErrNoRecord error = fault.New(fault.NotFound, "no such record")
 
 // Effect is what an operation does to a stored row, nil when there is none.
 type Effect struct {
-	Item  Item
-	Next  *Header // the row after it; nil: there is none
-	Delta Delta
+	Item Item
+	Next *Header // the row after it; nil: there is none
 
 	// Change takes the next number of the install's sequence; "": there is
 	// none. Revision is that of the record written or taken away.
@@ -72,21 +75,33 @@ type Effect struct {
 // Delta is a change of counters.
 type Delta struct{ Keys, Bytes int64 }
 
-// Judge decides an operation on what is stored. active is the namespace's active
+// DeltaOf is what the counters of a moment change by when a row becomes another
+// one; nil is no row.
+func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
+	if before.Live(countedAt) {
+		d = Delta{Keys: -1, Bytes: -before.Bytes()}
+	}
+	if after.Live(countedAt) {
+		d.Keys++
+		d.Bytes += after.Bytes()
+	}
+	return d
+}
+
+// Decide returns what an operation does to what is stored. active is the namespace's active
 // schema, next the number of the change if there will be one. A row that has
-// expired counts as absent, but its bytes count until it is gone: a put takes
-// its place, and a delete takes it away.
+// expired counts as absent; a put takes its place, and a delete removes it.
 //
 // Errors: *MismatchError, ErrSchemaChanged.
-func (op *Op) Judge(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
+func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {
 		live = nil
 	}
 	at := itemOf(live)
-	check := op.Guard.Check
+	check := op.Precondition.Check
 	if op.Kind == Delete {
-		check = op.Guard.CheckDelete
+		check = op.Precondition.CheckDelete
 	}
 	if err := check(at.Revision, at.Seq); err != nil {
 		return Effect{}, err
@@ -97,7 +112,7 @@ func (op *Op) Judge(row *Header, now Moment, active SchemaVersion, next Seq) (Ef
 	case Delete:
 		e := Effect{Item: Item{Existed: live != nil}}
 		if row != nil {
-			e.Change, e.Revision, e.Delta = ChangeDelete, row.Revision, Delta{Keys: -1, Bytes: -row.Bytes()}
+			e.Change, e.Revision = ChangeDelete, row.Revision
 		}
 		if live == nil && row != nil {
 			e.Change = ChangeExpire
@@ -117,24 +132,21 @@ func (op *Op) Judge(row *Header, now Moment, active SchemaVersion, next Seq) (Ef
 			h.ExpiresAt, h.MetadataBytes = live.ExpiresAt, live.MetadataBytes
 		}
 	}
-	delta := Delta{Keys: 1, Bytes: h.Bytes()}
-	if row != nil {
-		delta = Delta{Bytes: h.Bytes() - row.Bytes()}
-	}
-	e := Effect{Item: itemOf(&h), Next: &h, Change: ChangePut, Revision: h.Revision, Delta: delta}
+	e := Effect{Item: itemOf(&h), Next: &h, Change: ChangePut, Revision: h.Revision}
 	e.Item.Created = live == nil
 	return e, nil
 }
 
-// Item is the answer to one operation.
+// Item is the answer to one operation. Backends keep it as JSON, for requests with an
+// idempotency key.
 type Item struct {
-	Revision  Revision // 0: there is no record
-	Seq       Seq      // what the ETag is made of
-	Created   bool     // the put made the record
-	Existed   bool     // the delete found it
-	CreatedAt Moment
-	UpdatedAt Moment
-	ExpiresAt Moment
+	Revision  Revision `json:"revision,omitzero"` // 0: there is no record
+	Seq       Seq      `json:"seq,omitzero"`      // what the ETag is made of
+	Created   bool     `json:"created,omitzero"`  // the put made the record
+	Existed   bool     `json:"existed,omitzero"`  // the delete found it
+	CreatedAt Moment   `json:"createdAt,omitzero"`
+	UpdatedAt Moment   `json:"updatedAt,omitzero"`
+	ExpiresAt Moment   `json:"expiresAt,omitzero"`
 }
 
 func itemOf(h *Header) Item {

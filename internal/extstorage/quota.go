@@ -7,8 +7,11 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Counters are what an install has: rows that are there, those that have expired
-// and are not removed yet included.
+// Counters count the records of an install that are live at a moment. A backend
+// stores them with that moment, CountedAt. Time does not change them: a record that
+// expires after CountedAt still counts. Only a write that they do not allow, or
+// whose clock is behind CountedAt, moves them to its own moment, by counting the
+// stored records that expire between the two.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
@@ -20,10 +23,6 @@ type QuotaError struct {
 	What  string // "namespaces", "keys" or "bytes"
 	Limit int64
 	Used  int64 // after the write
-
-	// Expired says that expired records of the install are left, which could
-	// make room: Store.Reclaim removes them, and the write may come again.
-	Expired bool
 }
 
 func (e *QuotaError) Error() string {
@@ -57,6 +56,19 @@ func NewLedger(before Counters) Ledger { return Ledger{before: before} }
 // same number if it leaves them as many as they were.
 func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
+}
+
+// Fits reports whether no quota is exceeded after any operation. It is the test
+// for counters of an earlier moment, which are never too low. It does not hold for
+// a put over a row that these still count and that has expired: the key is new, and
+// the counters do not show it.
+func (l *Ledger) Fits(q Quota) bool {
+	for i := range l.notes {
+		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces > q.Namespaces || n.keys > q.Keys {
+			return false
+		}
+	}
+	return true
 }
 
 // Check is nil, or the *ItemError with the *QuotaError of the operation since

@@ -8,12 +8,12 @@ import (
 )
 
 // GetRecord reads a record: ErrNoRecord, *MismatchError.
-func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Guard) (Record, error) {
+func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Precondition) (Record, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
 		return Record{}, err
 	}
-	rec, err := s.Store.Get(ctx, p.Owner, ns, key, s.moment())
+	rec, err := s.opts.Store.Get(ctx, p.Owner, ns, key, s.moment())
 	if err != nil {
 		return Record{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 		}
 		q.After = Key(after)
 	}
-	page, err := s.Store.List(ctx, p.Owner, q)
+	page, err := s.opts.Store.List(ctx, p.Owner, q)
 	if err == nil && page.More && len(page.Records) > 0 {
 		next = s.cursors.seal(string(page.Records[len(page.Records)-1].Key), question...)
 	}
@@ -95,7 +95,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 	case wait < 0 || wait > MaxWait:
 		return Feed{}, &ValidationError{Pointer: "/wait", Reason: "must be 0 to 60 seconds"}
 	}
-	until := s.Clock().Add(wait)
+	until := s.opts.Clock().Add(wait)
 	for page := limit; ; {
 		feed, full, made, leave, err := s.look(ctx, r, since, page)
 		if len(feed.Changes) > limit {
@@ -107,7 +107,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 			return feed, err
 		}
 		since = feed.Last
-		left := until.Sub(s.Clock())
+		left := until.Sub(s.opts.Clock())
 		if left <= 0 && !full {
 			leave()
 			return feed, nil
@@ -117,7 +117,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 		} else {
 			select {
 			case <-made:
-			case <-s.After(min(left, s.Config.PollEvery)):
+			case <-s.opts.After(min(left, s.opts.Config.PollEvery)):
 			case <-ctx.Done():
 				err = context.Cause(ctx)
 			}
@@ -139,7 +139,7 @@ func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (fe
 	if !p.reads() {
 		return feed, false, made, leave, ErrAccess
 	}
-	feed, err = s.Store.Changes(ctx, p.Owner, since, limit, s.moment())
+	feed, err = s.opts.Store.Changes(ctx, p.Owner, since, limit, s.moment())
 	if err != nil {
 		return feed, false, made, leave, err
 	}
@@ -184,18 +184,17 @@ type UsageReport struct {
 }
 
 // Usage reads what an install has, with those namespaces that the bearer may do
-// something in. What has expired is not counted, for no write is refused for it.
+// something in.
 func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
 		return UsageReport{}, err
 	}
 	now := s.moment()
-	used, err := s.Store.Usage(ctx, p.Owner, now)
+	used, err := s.opts.Store.Usage(ctx, p.Owner, now)
 	if err != nil {
 		return UsageReport{}, err
 	}
-	used.Counters = used.live()
 	used.Namespaces = slices.DeleteFunc(used.Namespaces, func(n NamespaceUsage) bool { return p.In(n.Namespace) == 0 })
 	u := UsageReport{Usage: used, Quota: s.quota(&p.install, now)}
 	u.warn("namespaces", "", u.Quota.Namespaces, used.Counters.Namespaces)

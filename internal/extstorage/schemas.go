@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 )
 
@@ -18,7 +19,7 @@ var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be 
 // which the Store confirms when the value is put. What a schema refuses that was
 // known from before may be right by one that has been activated since, so that
 // is looked up.
-func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
+func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
 	var refused error
 	if cached {
@@ -26,7 +27,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Op
 			return known.Version, refused
 		}
 	}
-	active, err := s.Registry.Active(ctx, at.Owner, at.Namespace)
+	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
 	if err != nil {
 		return 0, err
 	}
@@ -38,14 +39,14 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v Value, want Op
 }
 
 // hold holds a value against one schema; version 0 lets everything pass.
-func (s *Service) hold(sc Schema, v Value, want Optional[SchemaVersion]) error {
+func (s *Service) hold(sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
 	if want.Set && want.Value != sc.Version {
 		return errNotActive
 	}
 	if sc.Version == 0 {
 		return nil
 	}
-	return s.Validators.Validate(sc.Document, v)
+	return s.opts.Validators.Validate(sc.Document, v)
 }
 
 // SchemaChange is one difference between two documents.
@@ -89,14 +90,14 @@ var errSchemaTooLarge = fault.New(fault.TooLarge, "the schema is larger than it 
 
 // canonicalSchema makes a document canonical and checks it. Places are in it.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
-	v, err := ParseValue(document, MaxSchemaBytes)
+	v, err := canonjson.Parse(document, MaxSchemaBytes)
 	switch {
-	case errors.Is(err, ErrTooLarge):
+	case errors.Is(err, canonjson.ErrTooLarge):
 		return nil, errSchemaTooLarge
 	case err != nil:
 		return nil, err
 	}
-	return []byte(v), s.Documents.Check([]byte(v))
+	return []byte(v), s.opts.Documents.Check([]byte(v))
 }
 
 // samples is how many records a new schema is tried with.
@@ -123,11 +124,11 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	if err != nil {
 		by = "" // not everybody has one
 	}
-	return s.Registry.Register(ctx, p.Owner, ns, document, by, s.moment())
+	return s.opts.Registry.Register(ctx, p.Owner, ns, document, by, s.moment())
 }
 
 func (s *Service) try(ctx context.Context, o Owner, ns Namespace, document []byte) error {
-	page, err := s.Store.List(ctx, o, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
+	page, err := s.opts.Store.List(ctx, o, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (s *Service) try(ctx context.Context, o Owner, ns Namespace, document []byt
 	for i := range page.Records {
 		values[i] = []byte(page.Records[i].Value)
 	}
-	return s.Documents.Trial(ctx, document, values)
+	return s.opts.Documents.Trial(ctx, document, values)
 }
 
 // Schemas lists the versions of a namespace, the newest first.
@@ -144,7 +145,7 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace) ([]Schem
 	if err != nil {
 		return nil, err
 	}
-	return s.Registry.Schemas(ctx, p.Owner, ns)
+	return s.opts.Registry.Schemas(ctx, p.Owner, ns)
 }
 
 // SetSchema activates or deprecates a version: ErrNoSchema.
@@ -156,7 +157,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 	if status != Active && status != Deprecated {
 		return Schema{}, &ValidationError{Pointer: "/status", Reason: "must be active or deprecated"}
 	}
-	sc, err := s.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
+	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
 	s.schemas.remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
 	return sc, err
 }
@@ -209,13 +210,13 @@ func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []
 	case <-ctx.Done():
 		return report, fault.Wrap(fault.Unavailable, "there are too many dry runs at once", context.Cause(ctx))
 	}
-	active, err := s.Registry.Active(ctx, o, ns)
+	active, err := s.opts.Registry.Active(ctx, o, ns)
 	if err != nil {
 		return report, err
 	}
 	report.Active, report.Compatibility.Effect = active.Version, "harmless"
 	if active.Version != 0 {
-		if report.Compatibility, err = s.Documents.Compatible(active.Document, document); err != nil {
+		if report.Compatibility, err = s.opts.Documents.Compatible(active.Document, document); err != nil {
 			return report, err
 		}
 	}
@@ -245,7 +246,7 @@ func (s *Service) enterTry(o Owner) (leave func(), err error) {
 func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []byte) (run DryRun, err error) {
 	now := s.moment()
 	for after := (Position{Namespace: ns}); ; {
-		records, err := s.Store.Export(ctx, o, after, MaxPage, now)
+		records, err := s.opts.Store.Export(ctx, o, after, MaxPage, now)
 		if err != nil {
 			return run, err
 		}
@@ -258,7 +259,7 @@ func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []
 				return run, fault.Wrap(fault.Unavailable, "the dry run was not done in time", context.Cause(ctx))
 			}
 			run.Checked++
-			err := s.Validators.Validate(document, rec.Value)
+			err := s.opts.Validators.Validate(document, rec.Value)
 			switch v, refused := err.(*ValidationError); { //nolint:errorlint // as Validators says
 			case err == nil:
 			case !refused:

@@ -9,6 +9,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 )
@@ -17,7 +18,7 @@ import (
 type Validators interface {
 	// Validate holds a value against a schema that was let in. A
 	// *ValidationError with the place in the value refuses it.
-	Validate(document []byte, v Value) error
+	Validate(document []byte, v canonjson.Value) error
 }
 
 // Documents judges schema documents. Places are in the document.
@@ -37,6 +38,7 @@ type Documents interface {
 // Options are what a Service is made of.
 type Options struct {
 	Store      Store
+	Inspector  Inspector
 	Registry   Registry
 	Installs   Installs
 	Validators Validators
@@ -49,10 +51,10 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// Service is the use cases of the room: it judges and limits what a client wants
+// Service is the use cases: it validates and limits what a client wants
 // and makes steps of the Store of it. It is safe for concurrent use.
 type Service struct {
-	Options
+	opts     Options
 	limits   Limits
 	cursors  sealer
 	signals  signals
@@ -60,13 +62,17 @@ type Service struct {
 	installs *lru.Cache[Owner, seenInstall]
 	schemas  seenSchemas
 
-	waits       *Shares
-	schemaTries *Shares
+	waits       *TenantLimiter
+	schemaTries *TenantLimiter
 	dryRuns     chan struct{} // a place for each
 }
 
-// NewService returns the service; fault.Invalid without a good key for cursors.
+// NewService returns the service, or fault.Invalid when an option is missing that
+// would be missed only later, or a key for cursors is too short.
 func NewService(o Options) (*Service, error) {
+	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
+		return nil, fault.New(fault.Invalid, "extstorage: Options need all of Store, Inspector, Registry, Installs, Validators, Documents and Clock")
+	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
 		return nil, fault.New(fault.Invalid, "a key for cursors is missing or has less than 32 bytes")
 	}
@@ -74,9 +80,9 @@ func NewService(o Options) (*Service, error) {
 		o.After = time.After
 	}
 	return &Service{
-		Options: o, limits: DefaultLimits(), cursors: sealer{o.CursorKeys},
+		opts: o, limits: DefaultLimits(), cursors: sealer{o.CursorKeys},
 		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
-		waits: NewShares(maxWaits, waitsOfOne), schemaTries: NewShares(schemaTries, triesOfOne), dryRuns: make(chan struct{}, dryRuns),
+		waits: NewTenantLimiter(maxWaits, waitsOfOne), schemaTries: NewTenantLimiter(schemaTries, triesOfOne), dryRuns: make(chan struct{}, dryRuns),
 	}, nil
 }
 
@@ -85,22 +91,22 @@ func (s *Service) Limits() Limits { return s.limits }
 
 // Request is what all use cases have in common.
 type Request struct {
-	Grant  Grant
-	Caller Caller
-	Once   *Once // for writes: nil, or the key by which it happens once
+	Grant          Grant
+	Caller         Caller
+	IdempotencyKey *IdempotencyKey // for writes: nil, or the key by which it happens once
 }
 
-func (s *Service) moment() Moment { return At(s.Clock()) }
+func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
 // pass holds a grant against what is registered of its install: ErrRevoked.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
 	}
-	now := s.Clock()
+	now := s.opts.Clock()
 	in, known := s.installs.Get(g.Owner)
 	if age := now.Sub(in.at); !known || age < 0 || age >= installAge {
-		row, err := s.Installs.Install(ctx, g.Owner)
+		row, err := s.opts.Installs.Install(ctx, g.Owner)
 		if err != nil && !errors.Is(err, ErrNoInstall) {
 			return Pass{}, err
 		}
@@ -124,7 +130,7 @@ func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pas
 
 // quota is that of an install at a moment.
 func (s *Service) quota(in *Install, now Moment) Quota {
-	return in.Quota(s.Config.QuotaOf(in.Tier), now)
+	return in.Quota(s.opts.Config.QuotaOf(in.Tier), now)
 }
 
 // How often a write is repeated at most whose schema has changed or that
@@ -157,7 +163,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 			return s.results(ctx, p.Owner, tasks, a, applied)
 		}
 		if !a.lost(err) {
-			if err := s.mend(ctx, a, err); err != nil {
+			if err := s.prepareRetry(a, err); err != nil {
 				return nil, err
 			}
 			if repeated++; repeated > repeats {
@@ -183,21 +189,21 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 
 // attempt plans the operations and applies them.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (*plan, Applied, error) {
-	a := &plan{service: s, owner: p.Owner, now: s.moment(), seen: map[place]Value{}}
-	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, Once: r.Once}
+	a := &plan{service: s, owner: p.Owner, now: s.moment(), seen: map[place]canonjson.Value{}}
+	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey}
 	failed := a.make(ctx, tasks)
-	if failed != nil && (!isClients(failed) || r.Once == nil && len(tasks) == 1) {
+	if failed != nil && (!isClients(failed) || r.IdempotencyKey == nil && len(tasks) == 1) {
 		return a, Applied{}, failed
 	}
 	if w.Ops = a.ops; failed != nil {
 		// The Store has the last word on what comes before the task that failed: an
 		// operation that was planned may fail too, or the request may have been
-		// done before, by its Once. It ends with one that never gets through.
+		// done before, by its IdempotencyKey. It ends with one that never gets through.
 		t := &tasks[len(a.ops)]
-		never := Op{Kind: Check, Namespace: t.Namespace, Key: t.Key, Guard: Guard{Match: Tags{Set: true}}}
+		never := Op{Kind: Check, Namespace: t.Namespace, Key: t.Key, Precondition: Precondition{Match: Tags{Set: true}}}
 		w.Ops = append(slices.Clip(a.ops), never)
 	}
-	applied, err := s.Store.Apply(ctx, p.Owner, w)
+	applied, err := s.opts.Store.Apply(ctx, p.Owner, w)
 	if item, ok := errors.AsType[*ItemError](err); ok && failed != nil && item.Index == len(a.ops) {
 		err = failed
 	}
@@ -209,22 +215,13 @@ func isClients(err error) bool {
 	return !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Internal)
 }
 
-// mend does what a write that failed needs to be repeated; otherwise it returns
-// the error that it failed with.
-func (s *Service) mend(ctx context.Context, a *plan, err error) error {
+// prepareRetry does what a write that failed needs before it is repeated. It
+// returns the error when the write cannot be repeated.
+func (s *Service) prepareRetry(a *plan, err error) error {
 	item, _ := errors.AsType[*ItemError](err)
-	over, _ := errors.AsType[*QuotaError](err)
-	switch {
-	case errors.Is(err, ErrSchemaChanged) && item != nil:
+	if errors.Is(err, ErrSchemaChanged) && item != nil {
 		s.schemas.remove(namespaceOf{a.owner, a.ops[item.Index].Namespace})
-		return nil //nolint:nilerr // it is mended
-	case over != nil && over.Expired:
-		for {
-			n, err := s.Store.Reclaim(ctx, a.owner, a.now, ReclaimLimit)
-			if err != nil || n < ReclaimLimit {
-				return err
-			}
-		}
+		return nil //nolint:nilerr // the next try reads the schema anew
 	}
 	return err
 }
@@ -234,23 +231,30 @@ func (s *Service) mend(ctx context.Context, a *plan, err error) error {
 func (s *Service) pause(ctx context.Context, try int) error {
 	most := min(time.Millisecond<<min(try, 10), pauseMost)
 	select {
-	case <-s.After(rand.N(most)):
+	case <-s.opts.After(rand.N(most)):
 		return nil
 	case <-ctx.Done():
 		return fault.Wrap(fault.Unavailable, "too many write this record at once", context.Cause(ctx))
 	}
 }
 
-// Sweep removes at most limit of what is over, of any installs.
-func (s *Service) Sweep(ctx context.Context, limit int) (int, error) {
-	return s.Store.Sweep(ctx, s.moment(), limit)
+// Sweep removes at most limit rows, of any installs, that were due for removal the
+// setting sweep_after before now, or earlier.
+func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
+	return s.opts.Store.Sweep(ctx, At(now), At(now.Add(-s.opts.Config.SweepAfter)), limit)
 }
 
 // Totals are what all installs have together, and how many tenants have more than
 // SoftTenantBytes.
 func (s *Service) Totals(ctx context.Context) (Totals, error) {
-	return s.Store.Totals(ctx, SoftTenantBytes, s.moment())
+	return s.opts.Inspector.Totals(ctx, SoftTenantBytes, s.moment())
 }
 
+// QuotaOf is the quota of a tier, as Config.QuotaOf has it.
+func (s *Service) QuotaOf(tier string) Quota { return s.opts.Config.QuotaOf(tier) }
+
+// After is time.After by the clock of the service.
+func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }
+
 // Ping says whether the store can serve.
-func (s *Service) Ping(ctx context.Context) error { return s.Store.Ping(ctx) }
+func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
@@ -20,33 +21,35 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// judges are those of the room, but that a trial is not a process here.
-type judges struct{ *jsonschema.Judges }
+// validator is that of the service, but a trial is not a process here.
+type validator struct{ *jsonschema.Validator }
 
-func newJudges() judges { return judges{jsonschema.NewJudges(1<<20, nil)} }
+func newValidator() validator { return validator{jsonschema.NewValidator(1<<20, nil)} }
 
-func (judges) Trial(context.Context, []byte, [][]byte) error { return nil }
+func (validator) Trial(context.Context, []byte, [][]byte) error { return nil }
 
-// room is a service on a database of its own, with a clock.
-type room struct {
+// service is a service on a database of its own, with a clock.
+type service struct {
 	*ext.Service
-	store *sqlite.Store
-	clock *clock.Manual
-	r     ext.Request // that may do everything in the namespaces a and b, and read c
+
+	options ext.Options // that it was made of
+	store   *sqlite.Store
+	clock   *clock.Manual
+	r       ext.Request // that may do everything in the namespaces a and b, and read c
 }
 
 func openStore(t testing.TB) *sqlite.Store {
 	t.Helper()
-	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), sqlite.Options{})
 }
 
 const tenant, install = "0f8b2c1e-7d3a-4f7e-9a51-3c1d2e4f5a6b", "7d3a2c1e-0f8b-4f7e-9a51-3c1d2e4f5a6b"
 
-func newRoom(t testing.TB, change ...func(*ext.Options)) *room {
+func newService(t testing.TB, change ...func(*ext.Options)) *service {
 	t.Helper()
-	store, hands, j := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123)), newJudges()
+	store, hands, j := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123)), newValidator()
 	o := ext.Options{
-		Store: store, Registry: store, Installs: store, Config: ext.DefaultConfig(), Clock: hands.Now,
+		Store: store, Inspector: store, Registry: store, Installs: store, Config: ext.DefaultConfig(), Clock: hands.Now,
 		Validators: j, Documents: j, CursorKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
 	}
 	for _, fn := range change {
@@ -60,21 +63,21 @@ func newRoom(t testing.TB, change ...func(*ext.Options)) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &room{s, store, hands, ext.Request{Grant: grant, Caller: ext.Caller{Kind: "token", ID: "7"}}}
+	return &service{s, o, store, hands, ext.Request{Grant: grant, Caller: ext.Caller{Kind: "token", ID: "7"}}}
 }
 
 func task(kind ext.TaskKind, key, value string) ext.Task {
-	return ext.Task{Kind: kind, Namespace: "a", Key: ext.Key(key), Value: ext.Value(value)}
+	return ext.Task{Kind: kind, Namespace: "a", Key: ext.Key(key), Value: canonjson.Value(value)}
 }
 
 func increment(key, pointer, by string) ext.Task {
 	t := task(ext.IncrementTask, key, "")
-	p, _ := ext.ParsePointer(pointer) // a test's own is right
-	t.Increment = ext.Increment{Pointer: p, By: ext.Number(by), Create: true}
+	p, _ := canonjson.ParsePointer(pointer) // a test's own is right
+	t.Increment = canonjson.Increment{Pointer: p, By: canonjson.Number(by), Create: true}
 	return t
 }
 
-func (m *room) do(t testing.TB, task ext.Task) ext.Result {
+func (m *service) do(t testing.TB, task ext.Task) ext.Result {
 	t.Helper()
 	res, err := m.Do(t.Context(), m.r, task)
 	if err != nil {
@@ -83,15 +86,15 @@ func (m *room) do(t testing.TB, task ext.Task) ext.Result {
 	return res
 }
 
-func (m *room) wantValue(t testing.TB, key, want string) {
+func (m *service) wantValue(t testing.TB, key, want string) {
 	t.Helper()
-	rec, err := m.GetRecord(t.Context(), m.r, "a", ext.Key(key), ext.Guard{})
+	rec, err := m.GetRecord(t.Context(), m.r, "a", ext.Key(key), ext.Precondition{})
 	if err != nil || string(rec.Value) != want {
 		t.Errorf("%s is %s, %v; want %s", key, rec.Value, err, want)
 	}
 }
 
-func (m *room) activate(t testing.TB, document string) ext.SchemaVersion {
+func (m *service) activate(t testing.TB, document string) ext.SchemaVersion {
 	t.Helper()
 	sc, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(document))
 	if err == nil {
@@ -113,7 +116,7 @@ func wantPlace(t testing.TB, what string, err error, pointer string) {
 // TestIncrementsAddUp: whoever comes in between, no increment is lost.
 func TestIncrementsAddUp(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	const writers, each = 16, 5
 	var wg sync.WaitGroup
 	for range writers {
@@ -127,7 +130,7 @@ func TestIncrementsAddUp(t *testing.T) {
 	}
 	wg.Wait()
 	m.wantValue(t, "n", `{"count":8}`)
-	rec, err := m.GetRecord(t.Context(), m.r, "a", "n", ext.Guard{})
+	rec, err := m.GetRecord(t.Context(), m.r, "a", "n", ext.Precondition{})
 	if err != nil || rec.Revision != writers*each {
 		t.Errorf("revision %d, %v", rec.Revision, err)
 	}
@@ -137,7 +140,7 @@ func TestIncrementsAddUp(t *testing.T) {
 // it is active or not at all.
 func TestPutMeetsActivation(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.activate(t, `{"type":["integer","string"]}`)
 	sc, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(`{"type":"string"}`))
 	if err != nil {
@@ -190,7 +193,7 @@ func TestPutMeetsActivation(t *testing.T) {
 
 func TestSchemaVersion(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.activate(t, `{"type":"array"}`)
 	for version, pointer := range map[ext.SchemaVersion]string{0: "/schemaVersion", 2: "/schemaVersion", 999: "/schemaVersion", 1: "/value"} {
 		put := task(ext.PutTask, "k", `{}`)
@@ -211,7 +214,7 @@ func TestSchemaVersion(t *testing.T) {
 // for whoever wants what its elements are.
 func TestArraysAreValidatedWhole(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.activate(t, `{"type":"array","minItems":1,"items":{"type":"object"}}`)
 	m.do(t, task(ext.PutTask, "k", `[{}]`))
 	for value, place := range map[string]string{`[]`: "/value", `{}`: "/value", `[{},1]`: "/value/1"} {
@@ -231,7 +234,7 @@ type counted struct {
 	times int
 }
 
-func (c *counted) Validate(document []byte, v ext.Value) error {
+func (c *counted) Validate(document []byte, v canonjson.Value) error {
 	c.times++
 	return c.Validators.Validate(document, v)
 }
@@ -241,7 +244,7 @@ func (c *counted) Validate(document []byte, v ext.Value) error {
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	var held counted
-	m := newRoom(t, func(o *ext.Options) {
+	m := newService(t, func(o *ext.Options) {
 		held.Validators = o.Validators
 		o.Validators = &held
 	})
@@ -257,20 +260,20 @@ func TestRefusedOnce(t *testing.T) {
 
 func TestRevoked(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	m.do(t, task(ext.PutTask, "k", "1"))
 	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
 	if err := m.store.RevokeInstall(t.Context(), o, now); err != nil { // by another process
 		t.Fatal(err)
 	}
 	m.clock.Advance(time.Second)
-	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); !errors.Is(err, ext.ErrRevoked) || !fault.Is(err, fault.Denied) {
+	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Precondition{}); !errors.Is(err, ext.ErrRevoked) || !fault.Is(err, fault.Denied) {
 		t.Errorf("a second after it was revoked: %v", err)
 	}
 	if _, _, err := m.RegisterInstall(t.Context(), o, ext.Registration{}, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{}); !errors.Is(err, ext.ErrRevoked) {
+	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Precondition{}); !errors.Is(err, ext.ErrRevoked) {
 		t.Errorf("registered and not given access again: %v", err)
 	}
 	if _, _, err := m.RegisterInstall(t.Context(), o, ext.Registration{}, true); err != nil {
@@ -287,7 +290,7 @@ func TestRevoked(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	put := func(ns ext.Namespace) error {
 		_, err := m.Do(t.Context(), m.r, ext.Task{Namespace: ns, Key: "k", Value: "1"})
 		return err
@@ -352,7 +355,7 @@ func TestParseGrant(t *testing.T) {
 
 func TestCursors(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	for i := range 5 {
 		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
 	}
@@ -407,7 +410,7 @@ func TestCursors(t *testing.T) {
 // changed, and ends when the old one is dropped.
 func TestCursorsOutliveTheirKey(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	for i := range 2 {
 		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
 	}
@@ -417,12 +420,12 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 		t.Fatal(cursor, err)
 	}
 	asked.Cursor = cursor
-	old, fresh := m.CursorKeys[0], []byte(strings.Repeat("n", 32))
+	old, fresh := m.options.CursorKeys[0], []byte(strings.Repeat("n", 32))
 	for _, tc := range []struct {
 		keys [][]byte
 		good bool
 	}{{[][]byte{old, fresh}, true}, {[][]byte{fresh, old}, true}, {[][]byte{fresh}, false}} {
-		o := m.Options
+		o := m.options
 		o.CursorKeys = tc.keys
 		s, err := ext.NewService(o)
 		if err != nil {
@@ -435,7 +438,7 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 		}
 	}
 	for _, keys := range [][][]byte{nil, {old, fresh[:31]}} {
-		o := m.Options
+		o := m.options
 		o.CursorKeys = keys
 		if _, err := ext.NewService(o); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%d keys: %v", len(keys), err)
@@ -443,39 +446,49 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 	}
 }
 
-// TestExpiredRowsRefuseNothing: however many have expired, a put finds room.
-func TestExpiredRowsRefuseNothing(t *testing.T) {
+// TestSweepAfter: what has expired is removed when it has been expired for the
+// setting sweep_after, by the moment that the sweep is given, and not before. Its
+// change comes with the removal, and meanwhile it counts against no quota.
+func TestSweepAfter(t *testing.T) {
 	t.Parallel()
-	const rows = ext.ReclaimLimit + 40
-	m := newRoom(t, func(o *ext.Options) { o.Config.Quota.Bytes = rows * 3 }) // 1 and {}
-	for i := 0; i < rows; i += ext.MaxItems {
-		var puts []ext.Task
-		for n := range ext.MaxItems {
-			put := task(ext.PutTask, fmt.Sprint("k", i+n), "1")
-			put.TTL = ext.Some[int64](60)
-			puts = append(puts, put)
-		}
-		if _, err := m.BulkPut(t.Context(), m.r, puts); err != nil {
+	m := newService(t, func(o *ext.Options) { o.Config.SweepAfter, o.Config.Quota.Keys = 2*time.Hour, 1 })
+	put := task(ext.PutTask, "a", "1")
+	put.TTL = ext.Some[int64](60)
+	m.do(t, put)
+	if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "b", "1")); !fault.Is(err, fault.Quota) {
+		t.Fatalf("while it lives: %v", err)
+	}
+	sweep := func(ahead time.Duration) int {
+		t.Helper()
+		n, err := m.Sweep(t.Context(), m.clock.Now().Add(ahead), 10)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return n
 	}
-	// As large as all of them, so that the first 500 are not enough.
-	large := task(ext.PutTask, "large", `"`+strings.Repeat("x", rows*3-4)+`"`)
-	_, err := m.Do(t.Context(), m.r, large)
-	if over, ok := errors.AsType[*ext.QuotaError](err); !ok || over.What != "bytes" {
-		t.Fatalf("while they live: %v", err)
+	if n := sweep(time.Hour); n != 0 {
+		t.Errorf("a clock that is an hour fast has removed %d", n)
 	}
+	m.wantValue(t, "a", "1")
 	m.clock.Advance(time.Minute)
-	m.do(t, large)
-	u, err := m.Usage(t.Context(), m.r)
-	if err != nil || u.Counters.Bytes != rows*3 || len(u.Warnings) != 1 || u.Warnings[0].Percent != ext.WarnPercent {
-		t.Errorf("%+v, %v", u, err)
+	m.do(t, task(ext.PutTask, "b", "1"))
+	m.clock.Advance(2*time.Hour - time.Millisecond)
+	if n := sweep(0); n != 0 {
+		t.Errorf("%d removed a millisecond too early", n)
+	}
+	m.clock.Advance(time.Millisecond)
+	if n := sweep(0); n != 1 {
+		t.Errorf("%d removed", n)
+	}
+	feed, err := m.Changes(t.Context(), m.r, 2, 10, 0)
+	if err != nil || len(feed.Changes) != 1 || feed.Changes[0].Op != ext.ChangeExpire || feed.Changes[0].At != ext.At(m.clock.Now()) {
+		t.Errorf("%+v, %v", feed, err)
 	}
 }
 
 func TestPatch(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	if _, err := m.Do(t.Context(), m.r, task(ext.PatchTask, "k", `{"a":1}`)); !errors.Is(err, ext.ErrNoRecord) {
 		t.Errorf("a patch of nothing: %v", err)
 	}
@@ -483,10 +496,10 @@ func TestPatch(t *testing.T) {
 	put.TTL, put.Metadata = ext.Some[int64](60), `{"m":1}`
 	first := m.do(t, put)
 	patch := task(ext.PatchTask, "k", `{"a":null,"c":3}`)
-	patch.Guard.Match = ext.Tags{Set: true, Seqs: []ext.Seq{first.Seq}}
+	patch.Precondition.Match = ext.Tags{Set: true, Seqs: []ext.Seq{first.Seq}}
 	second := m.do(t, patch)
 	m.wantValue(t, "k", `{"b":2,"c":3}`)
-	rec, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Guard{})
+	rec, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Precondition{})
 	if err != nil || rec.Metadata != `{"m":1}` || rec.ExpiresAt != first.ExpiresAt || second.Revision != 2 {
 		t.Errorf("%+v, %v", rec, err)
 	}
@@ -499,7 +512,7 @@ func TestPatch(t *testing.T) {
 // TestBatch: tasks see what those before them did, and one that fails undoes all.
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	batch := []ext.Task{task(ext.PutTask, "k", `{"n":1}`), increment("k", "/n", "2"), increment("k", "/n", "3"), task(ext.PatchTask, "k", `{"x":1}`)}
 	results, err := m.Batch(t.Context(), m.r, batch)
 	if err != nil || results[1].Sum != "3" || results[2].Sum != "6" || results[3].Revision != 4 {
@@ -507,7 +520,7 @@ func TestBatch(t *testing.T) {
 	}
 	m.wantValue(t, "k", `{"n":6,"x":1}`)
 	check := task(ext.CheckTask, "k", "")
-	check.Guard.Revision = ext.Some[ext.Revision](9)
+	check.Precondition.Revision = ext.Some[ext.Revision](9)
 	_, err = m.Batch(t.Context(), m.r, []ext.Task{task(ext.DeleteTask, "k", ""), increment("k", "/n", "1"), check})
 	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 2 || !fault.Is(err, fault.Conflict) {
 		t.Errorf("a check that fails: %v", err)
@@ -528,12 +541,12 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestOnce: what was done is not done again, even if it would now fail.
-func TestOnce(t *testing.T) {
+// TestIdempotencyKey: what was done is not done again, even if it would now fail.
+func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	r := m.r
-	r.Once = &ext.Once{Key: "once", Request: [32]byte{1}}
+	r.IdempotencyKey = &ext.IdempotencyKey{Key: "once", Request: [32]byte{1}}
 	add := increment("n", "", "5")
 	add.Increment.Max = "5"
 	for range 2 {
@@ -542,11 +555,11 @@ func TestOnce(t *testing.T) {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
-	r.Once = &ext.Once{Key: "once", Request: [32]byte{2}}
+	r.IdempotencyKey = &ext.IdempotencyKey{Key: "once", Request: [32]byte{2}}
 	if _, err := m.Do(t.Context(), r, add); !errors.Is(err, ext.ErrKeyReused) {
 		t.Errorf("the key with another request: %v", err)
 	}
-	r.Once = &ext.Once{Key: "other"}
+	r.IdempotencyKey = &ext.IdempotencyKey{Key: "other"}
 	_, err := m.Do(t.Context(), r, add)
 	wantPlace(t, "over max", err, "")
 	m.wantValue(t, "n", "5")
@@ -554,7 +567,7 @@ func TestOnce(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	with := func(change func(*ext.Task)) error {
 		put := task(ext.PutTask, "k", "1")
 		change(&put)
@@ -572,10 +585,12 @@ func TestLimits(t *testing.T) {
 		wantPlace(t, pointer, with(change), pointer)
 	}
 	for what, change := range map[string]func(*ext.Task){
-		"value":    func(p *ext.Task) { p.Value = ext.Value(`"` + strings.Repeat("x", ext.MaxValueBytes) + `"`) },
-		"metadata": func(p *ext.Task) { p.Metadata = ext.Value(`{"x":"` + strings.Repeat("x", ext.MaxMetadataBytes) + `"}`) },
+		"value": func(p *ext.Task) { p.Value = canonjson.Value(`"` + strings.Repeat("x", ext.MaxValueBytes) + `"`) },
+		"metadata": func(p *ext.Task) {
+			p.Metadata = canonjson.Value(`{"x":"` + strings.Repeat("x", ext.MaxMetadataBytes) + `"}`)
+		},
 	} {
-		if err := with(change); !errors.Is(err, ext.ErrTooLarge) {
+		if err := with(change); !errors.Is(err, canonjson.ErrTooLarge) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -584,7 +599,7 @@ func TestLimits(t *testing.T) {
 // What has expired is in nobody's way, so it is not counted either.
 func TestUsageOfExpired(t *testing.T) {
 	t.Parallel()
-	m := newRoom(t)
+	m := newService(t)
 	put := task(ext.PutTask, "brief", `"x"`)
 	put.TTL = ext.Some[int64](60)
 	m.do(t, put)
@@ -605,7 +620,7 @@ func TestWarnings(t *testing.T) {
 		math.MaxInt64: 0, bytes*100/80 + 1: 0, bytes * 100 / 80: ext.NoticePercent,
 		bytes*100/95 + 1: ext.NoticePercent, bytes * 100 / 95: ext.WarnPercent, bytes: ext.WarnPercent,
 	} {
-		m := newRoom(t, func(o *ext.Options) { o.Config.Quota.Bytes = limit })
+		m := newService(t, func(o *ext.Options) { o.Config.Quota.Bytes = limit })
 		for _, key := range []string{"k", "l"} {
 			m.do(t, task(ext.PutTask, key, `"`+strings.Repeat("x", bytes/2-4)+`"`))
 		}

@@ -48,7 +48,7 @@ func (s Span) Bounds() (after, last Owner) {
 // in their order. Each page is of one moment.
 func (s *Service) EachUsage(ctx context.Context, span Span, fn func([]InstallUsage) error) error {
 	for {
-		page, err := s.Store.ListUsage(ctx, span, MaxPage)
+		page, err := s.opts.Inspector.ListUsage(ctx, span, MaxPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *Service) EachUsage(ctx context.Context, span Span, fn func([]InstallUsa
 // is of one moment, so that writes beside it are no differences.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(Owner, *Audit) error) error {
 	for {
-		page, err := s.Store.ListUsage(ctx, span, MaxPage)
+		page, err := s.opts.Inspector.ListUsage(ctx, span, MaxPage)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Service) AuditAll(ctx context.Context, span Span, fn func(Owner, *Audit
 
 func (s *Service) auditUncounted(ctx context.Context, span Span, fn func(Owner, *Audit) error) error {
 	for {
-		lost, err := s.Store.Uncounted(ctx, span, MaxPage)
+		lost, err := s.opts.Inspector.Uncounted(ctx, span, MaxPage)
 		if err != nil || len(lost) == 0 {
 			return err
 		}
@@ -100,9 +100,27 @@ func (s *Service) auditUncounted(ctx context.Context, span Span, fn func(Owner, 
 }
 
 func (s *Service) audit(ctx context.Context, o Owner, fn func(Owner, *Audit) error) error {
-	a, err := s.Store.Audit(ctx, o)
+	a, err := s.opts.Inspector.Audit(ctx, o)
 	if err != nil {
 		return fmt.Errorf("install %s of tenant %s: %w", o.Install, o.Tenant, err)
 	}
 	return fn(o, &a)
+}
+
+// For operators: nobody's grant is checked, and a revoked install still has what
+// it has.
+
+// AuditInstall audits one install.
+func (s *Service) AuditInstall(ctx context.Context, o Owner) (Audit, error) {
+	return s.opts.Inspector.Audit(ctx, o)
+}
+
+// InstallUsage counts what an install has.
+func (s *Service) InstallUsage(ctx context.Context, o Owner, now Moment) (Usage, error) {
+	return s.opts.Store.Usage(ctx, o, now)
+}
+
+// ExportInstall reads at most limit records of an install after a position.
+func (s *Service) ExportInstall(ctx context.Context, o Owner, after Position, limit int, now Moment) ([]Record, error) {
+	return s.opts.Store.Export(ctx, o, after, limit, now)
 }

@@ -3,14 +3,16 @@ package extstorage
 import (
 	"context"
 	"time"
+
+	"holdfast/internal/canonjson"
 )
 
 // Store keeps the records of all installs. Every method is one step that
-// happens whole or not at all, and every method refuses the zero Owner, and a
-// Span that Check refuses, with fault.Denied.
+// happens whole or not at all, and every method refuses the zero Owner with
+// fault.Denied.
 //
 // Writes of one install are serialised by its row of ext_storage_usage, which
-// each takes first: guards, schemas, quotas and the sequence of changes are
+// each takes first: preconditions, schemas, quotas and the sequence of changes are
 // judged on what is there. Reads never write. A record is visible until the
 // moment at which it expires, whether it has been removed or not.
 //
@@ -22,11 +24,9 @@ import (
 type Store interface {
 	// Apply does the operations of one install in their order, all of them or
 	// none. The failure of an operation is an *ItemError, with the error of
-	// Op.Judge or of Ledger.Check. Before a write that would exceed a quota at
-	// its end, expired records of the install are removed, as Reclaim does,
-	// ReclaimLimit at most, and then it is judged again; when that was not
-	// enough and there are more, the error is a *QuotaError with Expired set,
-	// and Reclaim helps. What is refused has removed nothing.
+	// Op.Decide or of Ledger.Check. Expired records never count against a quota,
+	// whether they have been removed or not: a write that the stored Counters
+	// do not allow is decided again by the counters of its own moment.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
 	// Get reads a record; ErrNoRecord when it is absent or expired.
@@ -43,9 +43,25 @@ type Store interface {
 	// gap. ErrChangesGone when the next after it is not kept any more.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
-	// Usage counts the live records of every namespace that has one.
+	// Usage counts the live records of an install, and those of every namespace
+	// that has one.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
+	// Sweep removes at most limit of what was due at the moment due, of any
+	// installs: records that had expired, the first to expire first, each with a
+	// change of its own, which is made now; changes older than ChangesKept and
+	// answers older than AnswersKept.
+	Sweep(ctx context.Context, now, due Moment, limit int) (int, error)
+
+	// Ping reaches the engine and finds the schema that this binary needs, or
+	// says with fault.Unavailable what is missing.
+	Ping(ctx context.Context) error
+}
+
+// Inspector reads the counters of many installs, for operators and metrics. It
+// changes nothing. Every method refuses a Span that Check refuses, and the zero
+// Owner, with fault.Denied.
+type Inspector interface {
 	// ListUsage reads at most limit counters of a span, in its order, from one
 	// snapshot: of the installs that have or had a record. One that is only
 	// registered has nothing to count and is not among them.
@@ -61,30 +77,17 @@ type Store interface {
 	Uncounted(ctx context.Context, span Span, limit int) ([]Owner, error)
 
 	// Totals counts all installs, and the tenants that have more than soft bytes.
-	// It reads the counters of every install: it is for once a minute.
+	// It scans the counters of every install; call it at most once a minute.
 	Totals(ctx context.Context, soft int64, now Moment) (Totals, error)
-
-	// Reclaim removes at most limit expired records of the install, the first
-	// to expire first, each with a change of its own, and returns how many.
-	Reclaim(ctx context.Context, o Owner, now Moment, limit int) (int, error)
-
-	// Sweep removes at most limit of what is over, of any installs: expired
-	// records, as Reclaim does, changes older than ChangesKept and answers
-	// older than AnswersKept.
-	Sweep(ctx context.Context, now Moment, limit int) (int, error)
-
-	// Ping reaches the engine and finds the schema that this binary needs, or
-	// says with fault.Unavailable what is missing.
-	Ping(ctx context.Context) error
 }
 
 // Write is the frame of operations.
 type Write struct {
-	Ops    []Op
-	Now    Moment
-	Quota  Quota
-	Caller Caller // for the audit
-	Once   *Once  // nil: the request may happen as often as it comes
+	Ops            []Op
+	Now            Moment
+	Quota          Quota
+	Caller         Caller          // for the audit
+	IdempotencyKey *IdempotencyKey // nil: the request may happen as often as it comes
 }
 
 // Caller is who made a write, as the audit names it.
@@ -93,18 +96,17 @@ type Caller struct {
 	ID   string // of the token, invocation or session; may be empty
 }
 
-// Once makes a write happen once: the same key with the same request gets the
+// IdempotencyKey makes a write happen once: the same key with the same request gets the
 // answer of the first, for AnswersKept; with another request it is ErrKeyReused.
-type Once struct {
+type IdempotencyKey struct {
 	Key     string
 	Request [32]byte // hash of the request
 }
 
 // Applied is the answer to a write.
 type Applied struct {
-	Items    []Item   // one for each operation
-	Counters Counters // of the install after it
-	Replayed bool     // by Once: nothing was done now
+	Items    []Item // one for each operation
+	Replayed bool   // by IdempotencyKey: nothing was done now
 }
 
 // Record is a stored record.
@@ -112,8 +114,8 @@ type Record struct {
 	Namespace Namespace
 	Key       Key
 	Header
-	Value    Value
-	Metadata Value
+	Value    canonjson.Value
+	Metadata canonjson.Value
 }
 
 // Position is a place in an export: behind a key.
@@ -127,10 +129,6 @@ const (
 	ChangesKept = 7 * 24 * time.Hour
 	AnswersKept = 24 * time.Hour
 )
-
-// ReclaimLimit is how many expired records a write removes at most that would
-// exceed a quota otherwise.
-const ReclaimLimit = 500
 
 // MaxPage is how many records a page has at most.
 const MaxPage = 100

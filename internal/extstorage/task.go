@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 )
 
@@ -14,23 +15,23 @@ type TaskKind uint8
 const (
 	PutTask TaskKind = iota
 	DeleteTask
-	CheckTask     // holds its guard and changes nothing
+	CheckTask     // holds its precondition and changes nothing
 	PatchTask     // merges Value into the record's by RFC 7396
 	IncrementTask // adds to a number in the record's value
 )
 
 // Task is something to be done with one record.
 type Task struct {
-	Kind      TaskKind
-	Namespace Namespace
-	Key       Key
-	Guard     Guard
+	Kind         TaskKind
+	Namespace    Namespace
+	Key          Key
+	Precondition Precondition
 
-	Value     Value           // of a put; the patch of a patch
-	Metadata  Value           // of a put; empty: none
+	Value     canonjson.Value // of a put; the patch of a patch
+	Metadata  canonjson.Value // of a put; empty: none
 	TTL       Optional[int64] // of a put, in seconds; not set: the record does not expire
 	Schema    Optional[SchemaVersion]
-	Increment Increment
+	Increment canonjson.Increment
 
 	until Moment // of a put that an import makes: when the record expires
 }
@@ -40,8 +41,8 @@ type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Sum      Number // of an increment; empty in an answer that is repeated when the record has changed since
-	Replayed bool   // the request was done before, by its Once, and nothing now
+	Sum      canonjson.Number // of an increment; empty in an answer that is repeated when the record has changed since
+	Replayed bool             // the request was done before, by its IdempotencyKey, and nothing now
 }
 
 // access is what the task needs. What comes of a patch or an increment tells of
@@ -71,7 +72,7 @@ func (s *Service) checkTask(t *Task) error {
 	case t.Kind == IncrementTask && t.Increment.By == "":
 		return &ValidationError{Pointer: "/by", Reason: "is missing"}
 	case len(t.Value) > s.limits.Value, len(t.Metadata) > s.limits.Metadata:
-		return ErrTooLarge
+		return canonjson.ErrTooLarge
 	case t.Metadata != "" && t.Metadata[0] != '{':
 		return &ValidationError{Pointer: "/metadata", Reason: "must be an object"}
 	}
@@ -140,16 +141,16 @@ type plan struct {
 	owner   Owner
 	now     Moment
 	ops     []Op
-	pinned  []bool          // the operation has a guard of ours
-	sums    []Number        // of increments
-	seen    map[place]Value // records as the operations so far leave them; "": absent
+	pinned  []bool                    // the operation has a precondition of ours
+	sums    []canonjson.Number        // of increments
+	seen    map[place]canonjson.Value // records as the operations so far leave them; "": absent
 }
 
 // make plans all tasks; the failure of one is an *ItemError unless it is ours.
 func (a *plan) make(ctx context.Context, tasks []Task) error {
 	for i := range tasks {
 		t := &tasks[i]
-		op := Op{Namespace: t.Namespace, Key: t.Key, Guard: t.Guard}
+		op := Op{Namespace: t.Namespace, Key: t.Key, Precondition: t.Precondition}
 		pinned, sum, err := a.add(ctx, t, &op)
 		if err != nil {
 			if isClients(err) {
@@ -163,7 +164,7 @@ func (a *plan) make(ctx context.Context, tasks []Task) error {
 }
 
 // add makes the operation of a task.
-func (a *plan) add(ctx context.Context, t *Task, op *Op) (pinned bool, sum Number, err error) {
+func (a *plan) add(ctx context.Context, t *Task, op *Op) (pinned bool, sum canonjson.Number, err error) {
 	at := place{t.Namespace, t.Key}
 	switch t.Kind {
 	case DeleteTask:
@@ -189,7 +190,7 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (pinned bool, sum Numbe
 		}
 	}
 	if op.Metadata == "" {
-		op.Metadata = EmptyObject
+		op.Metadata = canonjson.EmptyObject
 	}
 	a.seen[at] = op.Value
 	op.Schema, err = a.service.validate(ctx, namespaceOf{a.owner, t.Namespace}, op.Value, t.Schema)
@@ -209,30 +210,30 @@ func underValue(err error) error {
 }
 
 // read makes the record known to the plan. One that no operation before has
-// written is pinned: the client's guard is judged on what was read, and the
+// written is pinned: the client's precondition is judged on what was read, and the
 // operation is to find just that.
 func (a *plan) read(ctx context.Context, at place, op *Op) (pinned bool, err error) {
 	if _, known := a.seen[at]; known {
 		return false, nil
 	}
-	rec, err := a.service.Store.Get(ctx, a.owner, at.Namespace, at.Key, a.now)
+	rec, err := a.service.opts.Store.Get(ctx, a.owner, at.Namespace, at.Key, a.now)
 	if err != nil && !errors.Is(err, ErrNoRecord) {
 		return false, err
 	}
-	if err := op.Guard.Check(rec.Revision, rec.Seq); err != nil {
+	if err := op.Precondition.Check(rec.Revision, rec.Seq); err != nil {
 		return false, err
 	}
 	a.seen[at] = rec.Value
 	if rec.Seq == 0 {
-		op.Guard = Guard{Revision: Some[Revision](0)}
+		op.Precondition = Precondition{Revision: Some[Revision](0)}
 	} else {
-		op.Guard = Guard{Match: Tags{Set: true, Seqs: []Seq{rec.Seq}}}
+		op.Precondition = Precondition{Match: Tags{Set: true, Seqs: []Seq{rec.Seq}}}
 	}
 	return true, nil
 }
 
 // compute is what a patch or an increment makes of a value; "" is no record.
-func (a *plan) compute(t *Task, v Value) (Value, Number, error) {
+func (a *plan) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 	if t.Kind == PatchTask {
 		if v == "" {
 			return "", "", ErrNoRecord
@@ -246,7 +247,7 @@ func (a *plan) compute(t *Task, v Value) (Value, Number, error) {
 	return t.Increment.Apply(v, a.service.limits.Value)
 }
 
-// lost reports whether a write failed by a guard of ours: the record has changed
+// lost reports whether a write failed by a precondition of ours: the record has changed
 // since it was read.
 func (a *plan) lost(err error) bool {
 	item, ok := errors.AsType[*ItemError](err)
@@ -274,13 +275,13 @@ func (s *Service) results(ctx context.Context, o Owner, tasks []Task, a *plan, a
 			results[i].Sum = a.sums[i]
 			continue
 		}
-		rec, err := s.Store.Get(ctx, o, t.Namespace, t.Key, a.now)
+		rec, err := s.opts.Store.Get(ctx, o, t.Namespace, t.Key, a.now)
 		if err != nil && !errors.Is(err, ErrNoRecord) {
 			return nil, err
 		}
 		if rec.Seq != 0 && rec.Seq == applied.Items[i].Seq {
-			if at, missing, err := t.Increment.find([]byte(rec.Value)); err == nil && missing == nil {
-				results[i].Sum = Number(at.of([]byte(rec.Value)))
+			if sum, found := rec.Value.Lookup(t.Increment.Pointer); found {
+				results[i].Sum = canonjson.Number(sum)
 			}
 		}
 	}

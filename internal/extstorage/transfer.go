@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"holdfast/internal/canonjson"
 )
 
 // Export reads a page of the records of an install that the bearer may read, in
@@ -31,7 +33,7 @@ func (s *Service) Export(ctx context.Context, r Request, cursor string, limit in
 		ns, key, _ := strings.Cut(place, "/") // which neither has
 		after = Position{Namespace(ns), Key(key)}
 	}
-	records, err = s.Store.Export(ctx, p.Owner, after, limit, s.moment())
+	records, err = s.opts.Store.Export(ctx, p.Owner, after, limit, s.moment())
 	if err != nil {
 		return nil, "", err
 	}
@@ -60,7 +62,7 @@ func (s *Service) Import(ctx context.Context, r Request, records []Record) (done
 	if len(records) > s.limits.Items {
 		return done, ErrTooMany
 	}
-	r.Once = nil // what it does depends on what is there
+	r.IdempotencyKey = nil // what it does depends on what is there
 	now := s.moment()
 	var tasks []Task
 	var indexes []int // of the tasks' records
@@ -76,13 +78,13 @@ func (s *Service) Import(ctx context.Context, r Request, records []Record) (done
 		if rec.ExpiresAt > now+Moment(s.limits.MaxTTL.Milliseconds()) {
 			return done, &ItemError{i, &ValidationError{Pointer: "/ttlExpiresAt", Reason: "is too far ahead"}}
 		}
-		old, err := s.Store.Get(ctx, p.Owner, rec.Namespace, rec.Key, now)
+		old, err := s.opts.Store.Get(ctx, p.Owner, rec.Namespace, rec.Key, now)
 		if err != nil && !errors.Is(err, ErrNoRecord) {
 			return done, err
 		}
 		metadata := rec.Metadata
 		if metadata == "" {
-			metadata = EmptyObject
+			metadata = canonjson.EmptyObject
 		}
 		if err == nil && old.Value == rec.Value && old.Metadata == metadata && old.ExpiresAt == rec.ExpiresAt {
 			done.Same++
@@ -114,11 +116,11 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 		return Install{}, false, err
 	}
 	defer s.installs.Remove(o) // also of an error, which may have come too late
-	return s.Installs.SetInstall(ctx, o, r, restore, now)
+	return s.opts.Installs.SetInstall(ctx, o, r, restore, now)
 }
 
 func (s *Service) checkRegistration(r *Registration, now Moment) error {
-	if _, known := s.Config.Tiers[r.Tier]; !known && r.Tier != "" {
+	if _, known := s.opts.Config.Tiers[r.Tier]; !known && r.Tier != "" {
 		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the configuration"}
 	}
 	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
@@ -132,7 +134,7 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	}
 	for ns := range r.Namespaces {
 		if _, err := ParseNamespace(string(ns)); err != nil {
-			return under(Pointer{"namespaces", string(ns)}.String(), err)
+			return under(canonjson.Pointer{"namespaces", string(ns)}.String(), err)
 		}
 	}
 	return nil
@@ -140,7 +142,7 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 
 // ShowInstall is what is registered: ErrNoInstall.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
-	return s.Installs.Install(ctx, o)
+	return s.opts.Installs.Install(ctx, o)
 }
 
 // RevokeInstall ends all access of an install, registered or not: here at once,
@@ -148,5 +150,5 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o)  // who waits for changes has waited for nothing
 	defer s.installs.Remove(o) // also of an error, which may have come too late
-	return s.Installs.RevokeInstall(ctx, o, s.moment())
+	return s.opts.Installs.RevokeInstall(ctx, o, s.moment())
 }

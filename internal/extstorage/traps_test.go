@@ -15,8 +15,8 @@ import (
 // keep this one out: of the suite as "Group/Test", others as "package.Test".
 var traps = []struct{ what, tests string }{
 	1:  {"two first puts of a key get the same revision", "Revisions/FirstWriters Revisions/WithoutGap postgres.TestFirstWriters postgres.TestTwoWaiters"},
-	2:  {"no way to say that a record must not exist yet", "Guards/CreateOnly Guards/OneWins httpapi.TestGuards"},
-	3:  {"a guard meets another life of the key", "Guards/EarlierLifeOfADeletedKey Guards/EarlierLifeOfAnExpiredKey httpapi.TestTagOfAnEarlierLife"},
+	2:  {"no way to say that a record must not exist yet", "Preconditions/CreateOnly Preconditions/OneWins httpapi.TestPreconditions"},
+	3:  {"a precondition meets another life of the key", "Preconditions/EarlierLifeOfADeletedKey Preconditions/EarlierLifeOfAnExpiredKey httpapi.TestTagOfAnEarlierLife"},
 	4:  {"a write counts the rows of the install", "postgres.TestWritesCountNothing postgres.TestPlans sqlite.TestPlans"},
 	5:  {"counters drift from what is stored", "Usage/EveryMoment Usage/LiveRecords Revisions/MixedBatches"},
 	6:  {"a read removes what has expired, or waits for who does", "Expiry/ReadsDoNotWrite Sweep/Bounded postgres.TestOthersDoNotWait"},
@@ -35,9 +35,9 @@ var traps = []struct{ what, tests string }{
 	19: {"the runner's values are strings, its pages end, its deletes conflict", "httpapi.TestRunner"},
 	20: {"errors have two shapes", "httpapi.TestShapes httpapi.TestRunner"},
 	21: {"what Citus refuses in an upsert, and values that are plain strings", "postgres.TestStoreOnCitus Values/CanonicalText"},
-	22: {"integers over 2^53 are rounded", "Values/ExactNumbers extstorage.TestCanonical extstorage.TestIncrement httpapi.TestNumbersAreExact"},
-	23: {"a short number becomes a long text", "extstorage.TestNumbersWrittenOut extstorage.TestGrowthInJSONB Values/NumbersOfManyDigits"},
-	24: {"NUL, lone surrogates, depth and members that are there twice reach the database", "extstorage.TestRefusedValues extstorage.TestRoundTripThroughJSONB extstorage.TestMergeLimits"},
+	22: {"integers over 2^53 are rounded", "Values/ExactNumbers canonjson.TestCanonical canonjson.TestIncrement httpapi.TestNumbersAreExact"},
+	23: {"a short number becomes a long text", "canonjson.TestNumbersWrittenOut canonjson.TestGrowthInJSONB Values/NumbersOfManyDigits"},
+	24: {"NUL, lone surrogates, depth and members that are there twice reach the database", "canonjson.TestRefusedValues canonjson.TestRoundTripThroughJSONB canonjson.TestMergeLimits"},
 	25: {"an empty key", "extstorage.TestKeys postgres.TestTables"},
 	26: {"an index with the columns of the primary key", "postgres.TestTables"},
 	27: {"a sweep reads every row that can ever expire", "postgres.TestPlans sqlite.TestPlans Sweep/Bounded"},
@@ -51,7 +51,7 @@ var traps = []struct{ what, tests string }{
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	known := storetest.Names()
-	for _, dir := range []string{".", "httpapi", "jsonschema", "postgres", "sqlite", "../db/pgdb"} {
+	for _, dir := range []string{".", "httpapi", "jsonschema", "postgres", "sqlite", "../canonjson", "../db/pgdb"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

@@ -2,18 +2,19 @@ package extstorage
 
 // Usage is what an install has, as a client sees it.
 type Usage struct {
-	Counters   Counters         // as quotas are held against
+	Counters   Counters         // of all namespaces
 	Namespaces []NamespaceUsage // those with a live record, in their order
 }
 
-// live counts without what has expired.
-func (u *Usage) live() (c Counters) {
-	for _, n := range u.Namespaces {
-		c.Namespaces++
-		c.Keys += n.Keys
-		c.Bytes += n.Bytes
+// UsageOf is the usage of namespaces.
+func UsageOf(namespaces []NamespaceUsage) Usage {
+	u := Usage{Namespaces: namespaces}
+	for _, n := range namespaces {
+		u.Counters.Namespaces++
+		u.Counters.Keys += n.Keys
+		u.Counters.Bytes += n.Bytes
 	}
-	return c
+	return u
 }
 
 // NamespaceUsage is one namespace's share: live records.
@@ -23,14 +24,15 @@ type NamespaceUsage struct {
 	Bytes     int64
 }
 
-// InstallUsage is what an install has, as quotas are held against it.
+// InstallUsage is what an install has by its stored Counters, which may include
+// records that have expired since.
 type InstallUsage struct {
 	Owner
 	Counters
 	Registered Install // zero: it is not
 }
 
-// Totals are what all installs have together.
+// Totals are what all installs have together by their stored Counters.
 type Totals struct {
 	Installs        int64 // that have or had a record
 	Bytes           int64
@@ -43,8 +45,8 @@ type Totals struct {
 // ExpiredCounted is how many expired records are counted at most.
 const ExpiredCounted = 10_000
 
-// Audit is counters beside what was counted, of rows whether they have expired
-// or not.
+// Audit is the stored counters beside what was counted in the rows, for the
+// moment that the counters are of.
 type Audit struct {
 	Counters, Counted Counters
 	Namespaces        []NamespaceAudit // that differ

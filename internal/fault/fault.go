@@ -1,4 +1,4 @@
-// Package fault codes the errors that cross a room's walls.
+// Package fault codes the errors that cross a service's walls.
 //
 // A store or service says what kind of failure it met (a Code), one sentence
 // for the client, and, for us alone, the cause. The protocol's error writer
@@ -76,7 +76,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 func (e *Error) FaultCode() Code { return e.Code }
 
 // Coder is implemented by every error that carries a code: *Error, and the
-// typed errors of a room that also carry data.
+// typed errors of a service that also carry data.
 type Coder interface {
 	error
 	FaultCode() Code

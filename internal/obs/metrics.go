@@ -44,10 +44,10 @@ func NewMetrics(version, commit string) *Metrics {
 		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "holdfast_http_request_duration_seconds", Help: "Time to answer a request.", Buckets: requestBuckets,
-		}, []string{"room", "route", "method", "status"}),
+		}, []string{"service", "route", "method", "status"}),
 		statements: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "holdfast_db_statement_duration_seconds", Help: "Time of a database step, waiting for its turn included.", Buckets: statementBuckets,
-		}, []string{"room", "engine", "statement", "outcome"}),
+		}, []string{"service", "engine", "statement", "outcome"}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_sweep_rows_total", Help: "Rows that a sweep removed.",
 		}, []string{"sweep"}),
@@ -62,13 +62,13 @@ func NewMetrics(version, commit string) *Metrics {
 		}, []string{"sweep"}),
 		groups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "holdfast_db_group_steps", Help: "Writes that shared a commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
-		}, []string{"room"}),
+		}, []string{"service"}),
 		groupWaits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "holdfast_db_group_wait_seconds", Help: "How long the first write of a group waited for its turn.", Buckets: engineBuckets,
-		}, []string{"room"}),
+		}, []string{"service"}),
 		commits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "holdfast_db_commit_duration_seconds", Help: "Time to make a group of writes durable.", Buckets: engineBuckets,
-		}, []string{"room"}),
+		}, []string{"service"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "holdfast_build_info", Help: "Always 1; which build this is.",
@@ -81,24 +81,24 @@ func NewMetrics(version, commit string) *Metrics {
 }
 
 // Request observes an answered request.
-func (m *Metrics) Request(room, route, method string, status int, d time.Duration) {
-	m.requests.WithLabelValues(room, route, method, strconv.Itoa(status)).Observe(d.Seconds())
+func (m *Metrics) Request(service, route, method string, status int, d time.Duration) {
+	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
-// Database returns an observer of the steps of a room on an engine; their names
+// Database returns an observer of the steps of a service on an engine; their names
 // are those that the backend gives its statements.
-func (m *Metrics) Database(room, engine string) func(statement string, d time.Duration, err error) {
-	mine := m.statements.MustCurryWith(prometheus.Labels{"room": room, "engine": engine})
+func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
+	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
 		mine.WithLabelValues(statement, outcome(err)).Observe(d.Seconds())
 	}
 }
 
-// Groups returns an observer of the groups in which a room's engine commits: how
+// Groups returns an observer of the groups in which a service's engine commits: how
 // many writes, how long the first of them waited, and how long the commit took,
 // 0 when it came to none.
-func (m *Metrics) Groups(room string) func(steps int, wait, commit time.Duration) {
-	groups, waits, commits := m.groups.WithLabelValues(room), m.groupWaits.WithLabelValues(room), m.commits.WithLabelValues(room)
+func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Duration) {
+	groups, waits, commits := m.groups.WithLabelValues(service), m.groupWaits.WithLabelValues(service), m.commits.WithLabelValues(service)
 	return func(steps int, wait, commit time.Duration) {
 		groups.Observe(float64(steps))
 		waits.Observe(wait.Seconds())
@@ -126,7 +126,7 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 // seconds is a moment as Prometheus writes it.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Counter registers a counter of a room, with or without labels. What will be
+// Counter registers a counter of a service, with or without labels. What will be
 // counted is best made beforehand, at 0: Prometheus does not see a series begin
 // at 1 as an increase.
 func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -138,7 +138,7 @@ func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
-// Histogram registers a histogram of a room, of seconds from an answer out of
+// Histogram registers a histogram of a service, of seconds from an answer out of
 // memory to a long wait.
 func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets}, labels)
@@ -161,8 +161,11 @@ func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
 }
 
-// Reading tells the values of a metric.
-type Reading func(tell func(value float64, labels ...string))
+// Reading sets the values of a metric.
+type Reading func(Set)
+
+// Set hands a value to Prometheus, with those of the metric's labels.
+type Set = func(value float64, labels ...string)
 
 // asked is a prometheus.Collector of one metric.
 type asked struct {

@@ -15,8 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces sends a span for each request to a collector. The nil Traces sends
-// nothing and costs nothing.
+// Traces sends a span for each request to a collector.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 }
@@ -41,25 +40,18 @@ func StartTraces(ctx context.Context, endpoint, version string) (*Traces, error)
 	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
 }
 
-// Handler makes a span of every request. route names it; the attributes hold no
-// path, because paths name users and records.
-func (t *Traces) Handler(next http.Handler, route func(*http.Request) string) http.Handler {
-	if t == nil {
-		return next
+// Trace makes a span of a request. route names it; the attributes hold no path,
+// because paths name users and records.
+func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc) {
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, span := t.provider.Tracer("holdfast").Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+	next(answer, r.WithContext(ctx))
+	span.SetAttributes(attribute.Int("http.response.status_code", answer.status))
+	if answer.status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
 	}
-	tracer := t.provider.Tracer("holdfast")
-	propagate := propagation.TraceContext{}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := propagate.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := tracer.Start(ctx, r.Method+" "+route(r), trace.WithSpanKind(trace.SpanKindServer))
-		defer span.End()
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(answer, r.WithContext(ctx))
-		span.SetAttributes(attribute.Int("http.response.status_code", answer.status))
-		if answer.status >= http.StatusInternalServerError {
-			span.SetStatus(codes.Error, "")
-		}
-	})
 }
 
 // statusWriter remembers the status of an answer.

@@ -6,46 +6,72 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/ident"
 )
 
-// Options of a Relay. Box, Sink and Clock are needed.
+// Options of a Relay. Box, Sink and Clock are required. Poll, Lease and Attempts
+// are the same in all processes.
 type Options struct {
 	Box   Box
 	Sink  Sink
-	Clock clock.Clock // tells how late events are
+	Clock clock.Clock // measures how late events are
 	Log   *slog.Logger
 
-	// Every is the pause after which the relay looks for events of other
-	// processes; 0 means a second.
-	Every time.Duration
+	// Waker reports what the process appends. Without one the relay finds events
+	// only when it polls.
+	Waker *Waker
+
+	// Poll is the pause after which one of the processes looks for events that
+	// others left behind when they died; 0 means 30 s.
+	Poll time.Duration
 
 	// Batch is the greatest number of events that are published at once; 0
 	// means 500.
 	Batch int
 
 	// Lease bounds a batch, and so how long events wait when a process has died
-	// with one; 0 means 30 s. It is the same in all processes.
+	// with one; 0 means 20 s.
 	Lease time.Duration
 
-	// Observe, when not nil, is told of every batch, how many events it had and
-	// how late the oldest of them was, and by Run of every pass that failed.
+	// Attempts is the number of refusals after which an event is set aside; 0
+	// means 10, which takes about two minutes.
+	Attempts int
+
+	// Observe, when not nil, is called for every batch with its number of events
+	// and the delay of the oldest, and by Run for every pass that failed.
 	Observe func(published int, late time.Duration, err error)
+
+	// ObserveDead, when not nil, is called with the number of events that are set
+	// aside, by the process that polls.
+	ObserveDead func(n int)
+
+	// Hint is logged with an event that is set aside: what the operator can do.
+	Hint string
 }
 
 // Relay publishes the events of one table. There may be one in each of many
-// processes: a lease in the database lets one of them publish at a time.
+// processes. They share the work by partitions: a lease in the database lets one
+// of them publish the events of a partition at a time.
 type Relay struct {
 	o      Options
 	holder string
-	nudge  chan struct{}
+
+	// Run and Pass are the only ones to touch these, one after the other.
+	held    [Partitions]retry     // partitions that others held at the last try
+	refused [Partitions]time.Time // when a refused event is to be tried again; zero: none
+	works   bool                  // the sink has taken something since it last took nothing
 }
 
-// NewRelay makes a relay, which does nothing before Run or Pass.
+// retry is when a partition is tried again.
+type retry struct {
+	at    time.Time
+	tries int
+}
+
+// NewRelay returns a relay, which does nothing before Run or Pass.
 func NewRelay(o Options) *Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -53,131 +79,340 @@ func NewRelay(o Options) *Relay {
 	if o.Observe == nil {
 		o.Observe = func(int, time.Duration, error) {}
 	}
-	if o.Every <= 0 {
-		o.Every = time.Second
+	if o.ObserveDead == nil {
+		o.ObserveDead = func(int) {}
+	}
+	if o.Waker == nil {
+		o.Waker = NewWaker()
+	}
+	if o.Poll <= 0 {
+		o.Poll = 30 * time.Second
 	}
 	if o.Batch <= 0 {
 		o.Batch = 500
 	}
 	if o.Lease <= 0 {
-		o.Lease = 30 * time.Second
+		o.Lease = 20 * time.Second
 	}
-	return &Relay{o: o, holder: ident.New(), nudge: make(chan struct{}, 1)}
-}
-
-// Nudge tells the relay that there is an event now. It never waits.
-func (r *Relay) Nudge() {
-	select {
-	case r.nudge <- struct{}{}:
-	default: // it has been told
+	if o.Attempts <= 0 {
+		o.Attempts = 10
 	}
+	return &Relay{o: o, holder: ident.New()}
 }
 
 const (
-	// gather is the least pause between two passes: a room that writes all the
-	// time causes 20 of them in a second, and not one for each write.
-	gather = 50 * time.Millisecond
+	// gather is the least pause between two passes: a service that writes all the
+	// time causes ten of them in a second, and not one for each write.
+	gather = 100 * time.Millisecond
 
-	// maxBackoff is the longest pause after passes that failed.
+	// minBackoff and maxBackoff bound the pauses after passes that failed.
+	minBackoff = time.Second
 	maxBackoff = time.Minute
+
+	// minRetry and maxRetry bound the pauses until a partition is tried again
+	// that another process holds.
+	minRetry = 100 * time.Millisecond
+	maxRetry = 2 * time.Second
+
+	// share is the number of partitions that a relay holds at most, so that
+	// several work side by side.
+	share = Partitions / 4
 )
+
+// pause doubles with every failure, and is up to a quarter longer, so that
+// processes which failed together do not come back together.
+func pause(least, most time.Duration, failures int) time.Duration {
+	p := min(least<<min(failures, 20), most)
+	return p + rand.N(p/4+1)
+}
 
 // Run publishes until ctx ends.
 func (r *Relay) Run(ctx context.Context) {
-	for failures := 0; ; {
-		_, err := r.Pass(ctx)
+	defer func() {
+		if err := r.release(ctx, PartsOf(watch)); err != nil {
+			r.o.Log.Warn("another process will poll for events only when this one's lease has expired", "error", err)
+		}
+	}()
+	var poll, resume time.Time // zero: now
+	for first, failures := true, 0; ; {
+		now := time.Now()
+		err := r.poll(ctx, first, &poll)
+		if err == nil {
+			_, err = r.round(ctx, r.due(now))
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			r.o.Observe(0, 0, err)
 			failures++
-			pause := min(r.o.Every<<min(failures, 10), maxBackoff)
-			pause += rand.N(pause/4 + 1)
-			r.o.Log.Warn("events were not published", "error", err, "again_in", pause)
-			r.rest(ctx, pause, nil)
+			p := pause(minBackoff, maxBackoff, failures)
+			resume = time.Now().Add(p)
+			r.o.Log.Warn("events were not published", "error", err, "again_in", p)
 		default:
-			failures = 0
-			r.rest(ctx, gather, nil)
-			r.rest(ctx, r.o.Every, r.nudge)
+			first, failures = false, 0
+		}
+		if !clock.Rest(ctx, gather) {
+			return
+		}
+		if wait := time.Until(resume); wait > 0 {
+			if !clock.Rest(ctx, wait) {
+				return
+			}
+		} else if !r.await(ctx, poll) {
+			return
 		}
 	}
 }
 
-// rest waits, until it is woken or ctx ends.
-func (r *Relay) rest(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(pause)
+// await waits until there is something to do, and reports whether ctx goes on.
+func (r *Relay) await(ctx context.Context, next time.Time) bool {
+	for p := range Partitions {
+		if t := r.refused[p]; !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	for p := range r.o.Waker.waiting().All() {
+		if t := r.held[p].at; t.Before(next) {
+			next = t
+		}
+	}
+	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-wake:
+	case <-r.o.Waker.signal:
 	case <-ctx.Done():
 	}
+	return ctx.Err() == nil
 }
 
-// Pass publishes what there is, unless another process does so, and returns how
-// many events those were, also with an error.
-func (r *Relay) Pass(ctx context.Context) (published int, err error) {
-	// Most passes find nothing, and write nothing for it.
-	if waiting, err := r.o.Box.Next(ctx, 1); err != nil || len(waiting) == 0 {
-		return 0, err
-	}
-	defer func() {
-		last, cancel := lasting(ctx)
-		defer cancel()
-		err = errors.Join(err, r.o.Box.Release(last, r.holder))
-	}()
-	for {
-		n, err := r.batch(ctx)
-		published += n
-		if err != nil || n < r.o.Batch {
-			return published, err
+// due returns the partitions that may have something to publish and that are not
+// known to be held by another.
+func (r *Relay) due(now time.Time) (due Parts) {
+	for p, t := range r.refused {
+		if !t.IsZero() && !now.Before(t) {
+			r.refused[p] = time.Time{}
+			r.o.Waker.wakeAll(PartsOf(p))
 		}
 	}
+	for p := range r.o.Waker.waiting().All() {
+		if !now.Before(r.held[p].at) {
+			due |= PartsOf(p)
+		}
+	}
+	return due
+}
+
+// poll looks for what others left behind, when it is time and when the relay has
+// the watch, which only one of all processes has. At the start it looks in any
+// case: a process that was restarted need not wait until its own lease of the
+// watch expires.
+func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
+	if now := time.Now(); now.Before(*next) {
+		return nil
+	}
+	// The lease outlasts the pause, so that the watch stays with its holder.
+	held, err := r.o.Box.Claim(ctx, r.holder, r.o.Poll*3/2, PartsOf(watch))
+	if err != nil {
+		return err
+	}
+	if first || held != 0 {
+		found, err := r.find(ctx)
+		if err != nil {
+			return err
+		}
+		r.o.Waker.wakeAll(found)
+	}
+	dead := 0
+	if held != 0 {
+		if dead, err = r.o.Box.CountDead(ctx); err != nil {
+			return err
+		}
+	}
+	r.o.ObserveDead(dead)
+	*next = time.Now().Add(r.o.Poll + rand.N(r.o.Poll/10+1))
+	return nil
+}
+
+// find returns the partitions that have an event to publish.
+func (r *Relay) find(ctx context.Context) (Parts, error) {
+	events, found, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
+	for _, e := range events {
+		found |= PartsOf(Partition(e.Owner, e.Stream))
+	}
+	return found, err
+}
+
+// Pass publishes what there is, except in partitions that another process holds,
+// and returns how many events those were, also with an error.
+func (r *Relay) Pass(ctx context.Context) (published int, err error) {
+	found, err := r.find(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return r.round(ctx, found)
+}
+
+// round publishes what there is in the partitions, some at a time. When the sink
+// fails for some it tries others, and when it takes those, the first ones again.
+func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
+	var (
+		failed Parts
+		away   *awayError
+	)
+	for todo != 0 {
+		parts := choose(todo)
+		n, more, err := r.turn(ctx, parts)
+		published += n
+		if errors.As(err, &away) && failed == 0 {
+			failed, todo = parts, todo&^parts
+			continue
+		}
+		if err != nil {
+			return published, err
+		}
+		todo = todo&^parts | more
+		if more != 0 {
+			// A long backlog of one partition does not hold up the others.
+			todo |= r.due(time.Now())
+		}
+		if n > 0 && failed != 0 {
+			todo, failed = todo|failed, 0
+		}
+	}
+	if failed != 0 {
+		return published, away
+	}
+	return published, nil
+}
+
+// choose returns as many of the partitions as a relay may hold. It begins
+// anywhere, so that relays with the same ones to publish choose others.
+func choose(todo Parts) (chosen Parts) {
+	first := rand.IntN(Partitions)
+	for i := range Partitions {
+		if p := (first + i) % Partitions; todo.Has(p) && chosen.Len() < share {
+			chosen |= PartsOf(p)
+		}
+	}
+	return chosen
+}
+
+// turn publishes a batch from those of the partitions that nobody else holds, and
+// returns those that have more. The leases last longer than it may take.
+func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
+	defer cancel()
+	held, err := r.o.Box.Claim(ctx, r.holder, r.o.Lease, parts)
+	if err != nil {
+		return 0, 0, err
+	}
+	for p := range parts.All() {
+		if h := &r.held[p]; held.Has(p) {
+			*h = retry{}
+		} else {
+			h.at = time.Now().Add(pause(minRetry, maxRetry, h.tries))
+			h.tries++
+		}
+	}
+	if held == 0 {
+		return 0, 0, nil
+	}
+	// Before the events are read: what is appended from now on is reported anew.
+	was := r.o.Waker.take(held)
+	published, more, released, err := r.batch(ctx, held, was.owners(held))
+	if err != nil {
+		r.o.Waker.putBack(was, held)
+	} else {
+		r.o.Waker.putBack(was, more)
+	}
+	if !released {
+		err = errors.Join(err, r.release(ctx, held))
+	}
+	return published, more, err
 }
 
 // lasting is a context for what ends a batch: a process that is told to stop in
-// the middle would else publish the batch again.
+// the middle would otherwise publish the batch again.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }
 
-// batch publishes some events, under a lease that lasts longer than it may take.
-func (r *Relay) batch(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
+func (r *Relay) release(ctx context.Context, parts Parts) error {
+	ctx, cancel := lasting(ctx)
 	defer cancel()
-	if mine, err := r.o.Box.Claim(ctx, r.holder, r.o.Lease); err != nil || !mine {
-		return 0, err
-	}
-	events, err := r.o.Box.Next(ctx, r.o.Batch)
+	return r.o.Box.Release(ctx, r.holder, parts)
+}
+
+// batch publishes some events of partitions that the relay holds.
+func (r *Relay) batch(ctx context.Context, held Parts, owners []string) (published int, more Parts, released bool, err error) {
+	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: time.Now(), Owners: owners})
 	if err != nil || len(events) == 0 {
-		return 0, err
+		return 0, 0, false, err
 	}
-	if err := r.publish(ctx, events); err != nil {
-		return 0, err
+	res, err := r.publish(ctx, events)
+	if err != nil {
+		return 0, 0, false, err
 	}
 	last, cancel := lasting(ctx)
 	defer cancel()
-	if err := r.o.Box.Done(last, events); err != nil {
-		return 0, fmt.Errorf("%d events are published and will be again: %w", len(events), err)
+	for _, no := range res.refused {
+		if err := r.refuse(last, no); err != nil {
+			return 0, 0, false, fmt.Errorf("%d events are published and will be again: %w", len(res.taken), err)
+		}
 	}
-	oldest := events[0].At
-	for _, e := range events {
+	if len(res.taken) < len(events) {
+		// What was neither taken nor refused comes in the next turn.
+		for _, e := range events {
+			more |= PartsOf(Partition(e.Owner, e.Stream))
+		}
+	}
+	if len(res.taken) == 0 {
+		return 0, more, false, nil
+	}
+	if err := r.o.Box.Done(last, r.holder, held, res.taken); err != nil {
+		return 0, 0, false, fmt.Errorf("%d events are published and will be again: %w", len(res.taken), err)
+	}
+	oldest := res.taken[0].At
+	for _, e := range res.taken {
 		if e.At.Before(oldest) {
 			oldest = e.At
 		}
 	}
-	r.o.Observe(len(events), r.o.Clock().Sub(oldest), nil)
-	return len(events), nil
+	r.o.Observe(len(res.taken), r.o.Clock().Sub(oldest), nil)
+	return len(res.taken), more, true, nil
 }
 
-// publish calls the sink. A panic is an error of it: the server has others to
-// serve.
-func (r *Relay) publish(ctx context.Context, events []Event) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+const (
+	// minRefused and maxRefused bound the pauses after which a refused event is
+	// tried again.
+	minRefused = 200 * time.Millisecond
+	maxRefused = 5 * time.Minute
+)
+
+// refuse counts a refusal: the event waits, or is set aside.
+func (r *Relay) refuse(ctx context.Context, no refused) error {
+	var (
+		d        Decision
+		attempts int
+	)
+	err := r.o.Box.Refuse(ctx, no.event, no.reason, func(n int) Decision {
+		attempts, d = n, Decision{At: time.Now(), SetAside: no.permanent || n >= r.o.Attempts}
+		d.Next = d.At.Add(pause(minRefused, maxRefused, n-1))
+		return d
+	})
+	if err != nil {
+		return err
+	}
+	e := &no.event
+	if !d.SetAside {
+		if next := &r.refused[Partition(e.Owner, e.Stream)]; next.IsZero() || d.Next.Before(*next) {
+			*next = d.Next
 		}
-	}()
-	return r.o.Sink.Publish(ctx, events)
+		return nil
+	}
+	r.o.Log.Error("an event was set aside: the sink refuses it", "owner", e.Owner, "stream", e.Stream, "seq", e.Seq,
+		"topic", e.Topic, "attempts", attempts, "error", no.reason, "hint", r.o.Hint)
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,14 +15,22 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// memory is a box in which time passes only as the test lets it, and which real
-// ones are held against in their own packages.
+// memory is a box in which time passes only as the test lets it. Real boxes are
+// tested in their own packages.
 type memory struct {
+	outbox.Dead
+
 	mu     sync.Mutex
 	events []outbox.Event
-	held   string
-	reads  int
+	leases [outbox.Leases]lease
+	asked  outbox.Query // the last one
+	calls  map[string]int
 	err    error
+}
+
+type lease struct {
+	holder string
+	until  time.Time
 }
 
 func (m *memory) add(e ...outbox.Event) {
@@ -38,42 +45,93 @@ func (m *memory) fail(err error) {
 	m.err = err
 }
 
-func (m *memory) Claim(_ context.Context, holder string, _ time.Duration) (bool, error) {
+// count returns how often a method was called, or all of them.
+func (m *memory) count(name string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.held != "" && m.held != holder {
-		return false, nil
+	for call, times := range m.calls {
+		if name == "" || call == name {
+			n += times
+		}
 	}
-	m.held = holder
-	return true, nil
+	return n
 }
 
-func (m *memory) Release(_ context.Context, holder string) error {
+// begin locks the box.
+func (m *memory) begin(call string) (end func()) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.held == holder {
-		m.held = ""
+	if m.calls == nil {
+		m.calls = map[string]int{}
 	}
+	m.calls[call]++
+	return m.mu.Unlock
+}
+
+func (m *memory) Claim(_ context.Context, holder string, length time.Duration, parts outbox.Parts) (held outbox.Parts, err error) {
+	defer m.begin("claim")()
+	for p := range parts.All() {
+		if l := &m.leases[p]; l.holder == holder || !time.Now().Before(l.until) {
+			*l = lease{holder, time.Now().Add(length)}
+			held |= outbox.PartsOf(p)
+		}
+	}
+	return held, nil
+}
+
+func (m *memory) Release(_ context.Context, holder string, parts outbox.Parts) error {
+	defer m.begin("release")()
+	m.letGo(holder, parts)
 	return nil
 }
 
-func (m *memory) Next(_ context.Context, limit int) ([]outbox.Event, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reads++
-	return slices.Clone(m.events[:min(limit, len(m.events))]), m.err
+func (m *memory) letGo(holder string, parts outbox.Parts) {
+	for p := range parts.All() {
+		if m.leases[p].holder == holder {
+			m.leases[p] = lease{}
+		}
+	}
 }
 
-func (m *memory) Done(ctx context.Context, events []outbox.Event) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *memory) Next(_ context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
+	defer m.begin("next")()
+	m.asked = q
+	for _, e := range m.events {
+		if q.Parts.Has(outbox.Partition(e.Owner, e.Stream)) && len(events) < q.Limit {
+			events = append(events, e)
+		}
+	}
+	return events, 0, m.err
+}
+
+func (m *memory) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
+	defer m.begin("done")()
 	if ctx.Err() == nil {
-		m.events = m.events[len(events):]
+		gone := map[outbox.ID]bool{}
+		for _, e := range events {
+			gone[e.ID()] = true
+		}
+		left := m.events[:0]
+		for _, e := range m.events {
+			if !gone[e.ID()] {
+				left = append(left, e)
+			}
+		}
+		m.events = left
+		m.letGo(holder, parts)
 	}
 	return ctx.Err()
 }
 
-// heard is a sink that says when an event was published.
+func (m *memory) Refuse(context.Context, outbox.Event, string, func(int) outbox.Decision) error {
+	panic("not in these tests")
+}
+
+func (m *memory) CountDead(context.Context) (int, error) {
+	defer m.begin("count")()
+	return 0, nil
+}
+
+// heard is a sink that reports when an event was published.
 type heard chan time.Time
 
 func (h heard) Publish(ctx context.Context, events []outbox.Event) error {
@@ -83,34 +141,41 @@ func (h heard) Publish(ctx context.Context, events []outbox.Event) error {
 	return ctx.Err()
 }
 
-func start(t *testing.T, o outbox.Options) (*outbox.Relay, func()) {
+func start(t *testing.T, o outbox.Options) (stop func()) {
 	t.Helper()
 	o.Clock = clock.System
 	r := outbox.NewRelay(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
-	return r, func() { cancel(); running.Wait() }
+	return func() { cancel(); running.Wait() }
 }
 
-// TestNudge: an event that the relay is told of is published at once; more than
-// one in a short time together; one of another process within the pause.
-func TestNudge(t *testing.T) {
+const owner, stream = "5", "3" // of partition 8
+
+func happened(seq int64) outbox.Event {
+	return outbox.Event{Owner: owner, Stream: stream, Seq: seq, Payload: []byte(`{}`), At: time.Now()}
+}
+
+// TestWake: an event that the relay is woken for is published at once; more than
+// one in a short time together; one of another process at the next poll.
+func TestWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		box, sink := &memory{}, make(heard, 100)
-		r, stop := start(t, outbox.Options{Box: box, Sink: sink, Every: 10 * time.Second})
-		defer stop()
+		box, sink, waker := &memory{}, make(heard, 100), outbox.NewWaker()
+		defer start(t, outbox.Options{Box: box, Sink: sink, Waker: waker, Poll: 10 * time.Second})()
 		time.Sleep(time.Second) // the relay waits now
+		seq := int64(0)
 		for _, c := range []struct {
-			nudges bool
-			most   time.Duration
-		}{{true, 0}, {true, 50 * time.Millisecond}, {true, 50 * time.Millisecond}, {false, 10050 * time.Millisecond}} {
+			wakes bool
+			most  time.Duration
+		}{{true, 0}, {true, 100 * time.Millisecond}, {true, 100 * time.Millisecond}, {false, 11100 * time.Millisecond}} {
 			before := time.Now()
-			box.add(event(1))
-			if c.nudges {
-				r.Nudge()
-				r.Nudge()
+			seq++
+			box.add(happened(seq))
+			if c.wakes {
+				waker.Wake(owner, stream)
+				waker.Wake(owner, stream)
 			}
 			if took := (<-sink).Sub(before); took > c.most {
 				t.Errorf("published after %s, want %s", took, c.most)
@@ -118,28 +183,115 @@ func TestNudge(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		before := box.reads
+		before := box.count("next")
 		for range 1000 {
-			r.Nudge()
+			waker.Wake(owner, stream)
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
-		if passes := box.reads - before; passes < 15 || passes > 22 {
-			t.Errorf("%d passes in a second of nudges, want 20", passes)
+		if passes := box.count("next") - before; passes < 8 || passes > 12 {
+			t.Errorf("%d passes in a second of wakes, want 10", passes)
+		}
+		if got := box.asked; got.Parts != outbox.PartsOf(8) || len(got.Owners) != 1 || got.Owners[0] != owner {
+			t.Errorf("asked for %+v", got)
+		}
+		time.Sleep(time.Second)
+		for i := range 20 {
+			waker.Wake(strings.Repeat("x", i)+owner, stream)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := box.asked; got.Parts != outbox.PartsOf(8) || got.Owners != nil {
+			t.Errorf("asked for %+v, want all owners", got)
 		}
 	})
 }
 
-// TestBackoff: failures make the pauses longer, up to a minute, nudges do not
-// make them shorter, and one success makes them what they were.
+// TestNoRelay: a store of a process without a relay wakes nobody.
+func TestNoRelay(t *testing.T) {
+	t.Parallel()
+	var none *outbox.Waker
+	none.Wake(owner, stream)
+}
+
+// TestIdle: of several relays with nothing to do one polls the table, and the
+// others look at its lease.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const relays = 4
+		box := &memory{}
+		var stops []func()
+		for range relays {
+			stops = append(stops, start(t, outbox.Options{Box: box, Sink: make(heard)}))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := map[string]int{"claim": box.count("claim"), "next": box.count("next"), "count": box.count("count"), "": box.count("")}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		// Polls are 30 to 33 s apart.
+		for name, most := range map[string]float64{"claim": 2 * relays, "next": 2, "count": 2, "": 2*relays + 4} {
+			if got := float64(box.count(name)-before[name]) / 60; got > most || got < most*0.9 {
+				t.Errorf("%q: %.2f calls in a minute, want %.2f", name, got, most)
+			}
+		}
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
+// TestHeld: a relay that is woken while another one holds the partition tries
+// again after growing pauses, and has it soon after it is released.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		box, sink, waker := &memory{}, make(heard, 10), outbox.NewWaker()
+		defer start(t, outbox.Options{Box: box, Sink: sink, Waker: waker, Poll: time.Hour})()
+		time.Sleep(time.Second)
+		box.leases[8] = lease{"other", time.Now().Add(time.Minute)}
+		box.add(happened(1))
+		waker.Wake(owner, stream)
+		before := box.count("claim")
+		released := time.Now().Add(time.Minute)
+		took := (<-sink).Sub(released)
+		if took < 0 || took > 2600*time.Millisecond {
+			t.Errorf("published %s after the lease has expired", took)
+		}
+		if n := box.count("claim") - before; n < 25 || n > 40 {
+			t.Errorf("%d claims in a minute", n)
+		}
+	})
+}
+
+// TestKilledWithWatch: when the process that polls is killed, another one takes
+// over, and finds what was left behind.
+func TestKilledWithWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		box, sink := &memory{}, make(heard, 10)
+		box.leases[outbox.Partitions] = lease{"killed", time.Now().Add(45 * time.Second)}
+		defer start(t, outbox.Options{Box: box, Sink: sink})()
+		time.Sleep(time.Second)
+		box.add(happened(1))
+		before := time.Now()
+		if took := (<-sink).Sub(before); took > 80*time.Second {
+			t.Errorf("published after %s", took)
+		}
+	})
+}
+
+// TestBackoff: failures make the pauses longer, up to a minute, being woken does
+// not make them shorter, and one success makes them what they were.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		box, sink := &memory{err: errors.New("no database")}, make(heard, 100)
+		box, sink, waker := &memory{err: errors.New("no database")}, make(heard, 100), outbox.NewWaker()
 		var failures []time.Time
-		r, stop := start(t, outbox.Options{
-			Box: box, Sink: sink, Log: slog.New(slog.NewTextHandler(&text, nil)),
+		stop := start(t, outbox.Options{
+			Box: box, Sink: sink, Waker: waker, Log: slog.New(slog.NewTextHandler(&text, nil)),
 			Observe: func(n int, _ time.Duration, err error) {
 				if err != nil {
 					failures = append(failures, time.Now())
@@ -147,7 +299,7 @@ func TestBackoff(t *testing.T) {
 			},
 		})
 		for range 600 {
-			r.Nudge()
+			waker.Wake(owner, stream)
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -156,22 +308,27 @@ func TestBackoff(t *testing.T) {
 		}
 		for i := range failures[1:] {
 			pause := min(2<<i, 60) * int(time.Second)
-			if got := int(failures[i+1].Sub(failures[i])); got < pause || got > pause+pause/4+1 {
+			if got := int(failures[i+1].Sub(failures[i])); got < pause || got > pause+pause/4+int(100*time.Millisecond) {
 				t.Errorf("pause %d was %s", i, time.Duration(got))
 			}
 		}
 		box.fail(nil)
-		box.add(event(1))
+		box.add(happened(1))
 		<-sink
+		time.Sleep(time.Second)
 		before := time.Now()
-		box.add(event(2))
-		if took := (<-sink).Sub(before); took > 1050*time.Millisecond {
+		box.add(happened(2))
+		waker.Wake(owner, stream)
+		if took := (<-sink).Sub(before); took > 0 {
 			t.Errorf("after a success it took %s", took)
 		}
 		box.fail(errors.New("again no database"))
-		time.Sleep(4 * time.Second)
+		for range 4 {
+			waker.Wake(owner, stream)
+			time.Sleep(time.Second)
+		}
 		synctest.Wait()
-		if n := len(failures); n < 2 || failures[n-1].Sub(failures[n-2]) > 2500*time.Millisecond {
+		if n := len(failures); n < 2 || failures[n-1].Sub(failures[n-2]) > 2600*time.Millisecond {
 			t.Errorf("the pauses go on as before: %v", failures)
 		}
 		stop()
@@ -195,14 +352,14 @@ func TestStop(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	box := &memory{}
-	box.add(event(1), event(2))
+	box.add(happened(1), happened(2))
 	r := outbox.NewRelay(outbox.Options{Box: box, Sink: stopping{cancel}, Clock: clock.System, Observe: func(n int, _ time.Duration, err error) {
 		if n != 2 || err != nil {
 			t.Errorf("observed %d, %v", n, err)
 		}
 	}})
 	r.Run(ctx)
-	if len(box.events) != 0 || box.held != "" {
-		t.Errorf("%d events are left, the lease is held by %q", len(box.events), box.held)
+	if len(box.events) != 0 || box.leases != [outbox.Leases]lease{} {
+		t.Errorf("%d events are left, the leases are %v", len(box.events), box.leases)
 	}
 }

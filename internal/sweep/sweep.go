@@ -2,7 +2,7 @@
 // removing what has expired, cleaning up what was replaced.
 //
 // A step is bounded, so that no caller of the database waits long for it, and
-// safe in several processes at once; the room that owns the job sees to both.
+// safe in several processes at once; the service that owns the job sees to both.
 package sweep
 
 import (

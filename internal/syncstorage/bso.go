@@ -2,6 +2,7 @@ package syncstorage
 
 import (
 	"fmt"
+	"holdfast/internal/optional"
 
 	"holdfast/internal/fault"
 )
@@ -14,15 +15,11 @@ const (
 	MaxIDsInQuery = 100       // ids in one query
 )
 
-// Optional is a value that a client may leave out; JSON null counts as left
-// out.
-type Optional[T any] struct {
-	Value T
-	Set   bool
-}
+// Optional is a value that a client may leave out; JSON null counts as left out.
+type Optional[T any] = optional.Of[T]
 
 // Some is a value that is there.
-func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Set: true} }
+func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 // BSO is a stored record as a read returns it.
 type BSO struct {

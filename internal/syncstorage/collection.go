@@ -74,7 +74,7 @@ type Usage struct {
 	Collections []CollectionUsage
 }
 
-// Bytes is the sum over the collections: what a quota is held against.
+// Bytes is the sum over the collections: what Quota.User limits.
 func (u Usage) Bytes() int64 {
 	var n int64
 	for _, c := range u.Collections {

@@ -1,36 +1,31 @@
 package syncstorage
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/conf/settings"
 )
 
 // Config is the section [syncstorage]. Names are those of the reference
 // server where it has the setting.
 type Config struct {
-	Enabled      bool   `toml:"enabled" doc:"Serve Firefox Sync storage."`
-	DatabaseURL  string `toml:"database_url" secret:"true" doc:"Where the records are: sqlite:PATH, postgres://… or spanner://projects/P/instances/I/databases/D; empty: syncstorage.db in the data folder."`
-	EnableQuota  bool   `toml:"enable_quota" doc:"Hold a user's bytes against limits.max_quota_limit and report who is over it."`
-	EnforceQuota bool   `toml:"enforce_quota" doc:"Refuse writes that would exceed the quota (implies enable_quota)."`
+	Enabled bool `toml:"enabled" doc:"Serve Firefox Sync storage."`
+	settings.Database
+	settings.Sweep
 
-	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Most connections to the database; on Spanner, most transactions under way."`
-	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection, or on Spanner for its turn, before it is answered with 503."`
-	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, waiting for locks included, or Spanner for a transaction with all its tries, before the request is answered with 503."`
-	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never. Without effect on Spanner."`
-	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default. Without effect on Spanner."`
-	PoolSweeper           time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Accepted and without effect: Spanner's client has no pool of sessions to sweep any more."`
-	RouteToLeader         bool          `toml:"database_spanner_route_to_leader" doc:"Send Spanner's read-write transactions straight to the leader replica: writes take less time, and the load is spread less."`
-	EmulatorHost          string        `toml:"spanner_emulator_host" doc:"host:port of Spanner's emulator, which is then used instead of Google Cloud, in plain text and without credentials. For tests."`
+	EnableQuota  bool `toml:"enable_quota" doc:"Check a user's bytes against limits.max_quota_limit and limits.max_user_quota, and report users over them."`
+	EnforceQuota bool `toml:"enforce_quota" doc:"Refuse writes that would exceed the quota (implies enable_quota)."`
 
-	MaxNames      int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
-	SweepEvery    time.Duration `toml:"sweep_interval" doc:"How often expired records and batches are removed; 0: only by the command sweep. Without effect on Spanner, which removes them by itself."`
-	SweepAfter    time.Duration `toml:"sweep_after" doc:"How long after its end a record or batch is removed; until then it is only invisible. A clock that is wrong by less, for a while or on one of several servers, destroys nothing. Without effect on Spanner."`
-	SweepLimit    int           `toml:"sweep_limit" doc:"Most rows that one step of the sweep removes. Without effect on Spanner."`
-	HawkTimeSkew  time.Duration `toml:"hawk_time_skew" doc:"How far a client's clock may be off. Clients with wrong clocks are common."`
-	Limits        Limits        `toml:"limits" doc:"What one request, batch and user may hold. Clients read them from info/configuration."`
-	DocumentsLink string        `toml:"documents_link" doc:"Where a browser that opens the root of the server is sent."`
+	PoolSweeper   time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Accepted and without effect: Spanner's client has no pool of sessions to sweep any more."`
+	RouteToLeader bool          `toml:"database_spanner_route_to_leader" doc:"Send Spanner's read-write transactions straight to the leader replica: writes take less time, and the load is spread less."`
+	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of Spanner's emulator, which is then used instead of Google Cloud, in plain text and without credentials. For tests."`
+
+	MaxNames     int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
+	HawkTimeSkew time.Duration `toml:"hawk_time_skew" doc:"How far a client's clock may be off. Clients with wrong clocks are common."`
+	Limits       Limits        `toml:"limits" doc:"What one request, batch and user may hold. Clients read them from info/configuration."`
 }
 
 // Limits bound requests; see info/configuration. Sizes of records are those of
@@ -42,7 +37,8 @@ type Limits struct {
 	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Body of one request."`
 	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Payloads in one batch; on Spanner 100000000 at most."`
 	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Records in one batch. On Spanner 9984 unless set, and no more than fit into one commit: holdfast sync budget."`
-	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Payloads that one user may store, with enable_quota."`
+	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Payloads that one user may store in one collection, with enable_quota; 0: no limit."`
+	MaxUserQuota          int64 `toml:"max_user_quota" unit:"bytes" doc:"Payloads that one user may store in all collections together, with enable_quota; 0: no limit."`
 
 	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name."`
 }
@@ -58,21 +54,16 @@ type CollectionLimits struct {
 // requestOverhead is what the JSON around the payloads of a POST may take.
 const requestOverhead = 4096
 
-// DefaultConfig is the room as it runs without a word of configuration.
+// DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	const post = 2560 << 10
 	return Config{
-		Enabled:               true,
-		PoolMaxSize:           10,
-		PoolConnectionTimeout: 30 * time.Second,
-		PoolSweeper:           30 * time.Second,
-		StatementTimeout:      30 * time.Second,
-		MaxNames:              100,
-		SweepEvery:            time.Minute,
-		SweepAfter:            24 * time.Hour, // more than any two time zones are apart, were one taken for another
-		SweepLimit:            500,
-		HawkTimeSkew:          52 * 7 * 24 * time.Hour,
-		DocumentsLink:         "https://mozilla-services.readthedocs.io/en/latest/storage/apis-1.5.html",
+		Enabled:      true,
+		Database:     settings.DefaultDatabase(),
+		Sweep:        settings.DefaultSweep(),
+		PoolSweeper:  30 * time.Second,
+		MaxNames:     100,
+		HawkTimeSkew: 52 * 7 * 24 * time.Hour,
 		Limits: Limits{
 			MaxPostBytes:          post,
 			MaxPostRecords:        100,
@@ -85,13 +76,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check returns everything that is wrong with the section, each with the key
-// first.
-func (c *Config) Check() []error {
-	var errs []error
-	wrong := func(key, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s %s", key, fmt.Sprintf(format, args...)))
-	}
+// IsEnabled reports whether the service is configured to be served.
+func (c *Config) IsEnabled() bool { return c.Enabled }
+
+// Check reports every setting that cannot be used.
+func (c *Config) Check() conf.Problems {
+	problems := append(c.Database.Check(), c.Sweep.Check()...)
+	wrong := problems.Addf
 	l := &c.Limits
 	for _, v := range []struct {
 		key   string
@@ -105,9 +96,8 @@ func (c *Config) Check() []error {
 		{"limits.max_total_bytes", l.MaxTotalBytes, l.MaxPostBytes},
 		{"limits.max_total_records", l.MaxTotalRecords, l.MaxPostRecords},
 		{"limits.max_quota_limit", l.MaxQuotaLimit, 0},
-		{"database_pool_max_size", int64(c.PoolMaxSize), 1},
+		{"limits.max_user_quota", l.MaxUserQuota, 0},
 		{"max_collection_names", int64(c.MaxNames), 0},
-		{"sweep_limit", int64(c.SweepLimit), 1},
 	} {
 		if v.value < v.least {
 			wrong(v.key, "is %d; it must be at least %d", v.value, v.least)
@@ -127,26 +117,16 @@ func (c *Config) Check() []error {
 				of.MaxRequestBytes, of.MaxPostBytes+requestOverhead)
 		}
 	}
-	for key, d := range map[string]time.Duration{
-		"database_pool_connection_timeout": c.PoolConnectionTimeout, "database_statement_timeout": c.StatementTimeout,
-		"hawk_time_skew": c.HawkTimeSkew,
-	} {
-		if d <= 0 {
-			wrong(key, "must be more than 0")
-		}
+	if c.HawkTimeSkew <= 0 {
+		wrong("hawk_time_skew", "must be more than 0")
 	}
-	for key, d := range map[string]time.Duration{
-		"sweep_interval": c.SweepEvery, "sweep_after": c.SweepAfter, "database_pool_connection_lifespan": c.PoolLifespan, "database_pool_connection_max_idle": c.PoolMaxIdle,
-		"database_pool_sweeper_task_interval": c.PoolSweeper,
-	} {
-		if d < 0 {
-			wrong(key, "must not be negative")
-		}
+	if c.PoolSweeper < 0 {
+		wrong("database_pool_sweeper_task_interval", "must not be negative")
 	}
 	if c.EmulatorHost != "" && !isAddress(c.EmulatorHost) {
-		wrong("spanner_emulator_host", "is no address of the form host:port")
+		wrong("spanner_emulator_host", "is not an address of the form host:port")
 	}
-	return errs
+	return problems
 }
 
 func isAddress(s string) bool {
@@ -181,5 +161,5 @@ func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}
 	}
-	return Quota{Limit: c.Limits.MaxQuotaLimit, Enforce: c.EnforceQuota}
+	return Quota{Collection: c.Limits.MaxQuotaLimit, User: c.Limits.MaxUserQuota, Enforce: c.EnforceQuota}
 }

@@ -1,11 +1,11 @@
-// Package syncstorage is the Firefox Sync 1.5 storage room.
+// Package syncstorage is the Firefox Sync 1.5 storage service.
 //
 // A user's browser keeps its bookmarks, passwords, history and tabs as
 // encrypted records (Basic Storage Objects, BSOs) in named collections. The
 // protocol is the SyncStorage API 1.5 of Mozilla's services documentation;
-// where its text and its clients differ, the room does what clients rely on.
+// where its text and its clients differ, the service does what clients rely on.
 //
-// The room promises, on every backend:
+// The service promises, on every backend:
 //
 //   - conditional: X-If-Modified-Since and X-If-Unmodified-Since are judged
 //     under the same lock as the write they guard;

@@ -55,14 +55,14 @@ func (g *Page) Drop() {
 // Add appends a record with room for so many bytes of payload, to be filled by
 // the caller at once.
 func (g *Page) Add(b BSO, payload int) []byte {
-	b.Payload = g.room(payload)
+	b.Payload = g.alloc(payload)
 	g.records = append(g.records, b)
 	g.size += payload
 	return b.Payload
 }
 
-// room is n bytes in a piece.
-func (g *Page) room(n int) []byte {
+// alloc returns n bytes of a piece.
+func (g *Page) alloc(n int) []byte {
 	if g.used > 0 {
 		last := &g.pieces[g.used-1]
 		if from := len(*last); n <= cap(*last)-from {

@@ -2,6 +2,8 @@ package syncstorage_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -36,13 +38,39 @@ func TestQuota(t *testing.T) {
 	t.Parallel()
 	for _, tc := range storetest.QuotaCases() {
 		for _, enforce := range []bool{true, false} {
-			q := ss.Quota{Limit: tc.Limit, Enforce: enforce}
-			if got := q.Exceeded(tc.Before, tc.After); got != tc.Exceeded {
+			q, before, after := tc.Quota(enforce), tc.Used(tc.Before), tc.Used(tc.After)
+			if got := q.Exceeded(before, after); got != tc.Exceeded {
 				t.Errorf("%s: exceeded is %v", tc.Name, got)
 			}
-			if refused := errors.Is(q.Check(tc.Before, tc.After), ss.ErrQuota); refused != (tc.Exceeded && enforce) {
+			if tc.Exceeded && !q.Over(after) {
+				t.Errorf("%s: exceeded and not over a limit", tc.Name)
+			}
+			if refused := errors.Is(q.Check(before, after), ss.ErrQuota); refused != (tc.Exceeded && enforce) {
 				t.Errorf("%s, enforced %v: refused is %v", tc.Name, enforce, refused)
 			}
+		}
+	}
+}
+
+func TestQuotaRemaining(t *testing.T) {
+	t.Parallel()
+	used := ss.Used{Collection: 30, User: 70}
+	for q, want := range map[ss.Quota]ss.Optional[int64]{
+		{}:                           {},
+		{Enforce: true}:              {},
+		{Collection: 100}:            ss.Some[int64](70),
+		{User: 100}:                  ss.Some[int64](30),
+		{Collection: 100, User: 100}: ss.Some[int64](30),
+		{Collection: 50, User: 100}:  ss.Some[int64](20),
+		{Collection: 30, User: 100}:  ss.Some[int64](0),
+		{Collection: 50, User: 69}:   ss.Some[int64](0),
+		{Collection: 10, User: 1000}: ss.Some[int64](0),
+	} {
+		if got := q.Remaining(used); got != want {
+			t.Errorf("%+v leaves %v, want %v", q, got, want)
+		}
+		if limited := q.Collection != 0 || q.User != 0; q.Limited() != limited {
+			t.Errorf("%+v is limited: %v", q, !limited)
 		}
 	}
 }
@@ -105,6 +133,15 @@ func TestStandardCollections(t *testing.T) {
 	}
 	if len(seen) != 13 {
 		t.Errorf("%d standard collections", len(seen))
+	}
+	guide, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range ss.StandardCollections() {
+		if line := fmt.Sprintf("\n| %d | `%s` | ", c.ID, c.Name); !strings.Contains(string(guide), line) {
+			t.Errorf("the guide has no line %q", line)
+		}
 	}
 }
 

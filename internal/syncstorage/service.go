@@ -3,30 +3,50 @@ package syncstorage
 import (
 	"bytes"
 	"context"
+	"time"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 )
 
-// Service is the use cases of the room: it validates and limits what a client
-// sends and calls the Store. It is safe for concurrent use.
-type Service struct {
-	store Store
-	conf  Config
+// Options is what a Service is made of. OverQuota may be nil.
+type Options struct {
+	Store  Store
+	Config Config
+	Clock  clock.Clock
 
-	// overQuota is told of a write that an unenforced quota let pass.
-	overQuota func(o Owner, used int64)
+	// Streams is how many large listings may be read from the engine while
+	// their clients take them; at least one.
+	Streams int
 
-	streams streams
+	// OverQuota is called after a write to a collection that leaves it, or its
+	// user, over a quota that is not enforced.
+	OverQuota func(o Owner, collection string, used Used)
 }
 
-// NewService returns the service on a store of which so many listings at once
-// may be read while their clients take them. overQuota may be nil.
-func NewService(store Store, conf Config, streaming int, overQuota func(o Owner, used int64)) *Service {
-	if overQuota == nil {
-		overQuota = func(Owner, int64) {}
+// Service is the use cases of the service: it validates and limits what a client
+// sends and calls the Store. It is safe for concurrent use.
+type Service struct {
+	store     Store
+	conf      Config
+	overQuota func(o Owner, collection string, used Used)
+	streams   streams
+}
+
+// NewService returns the service, or fault.Invalid when an option is missing
+// that would be missed only later.
+func NewService(o Options) (*Service, error) {
+	if o.Store == nil || o.Clock == nil {
+		return nil, fault.New(fault.Invalid, "syncstorage: Options need a Store and a Clock")
 	}
-	return &Service{store: store, conf: conf, overQuota: overQuota, streams: newStreams(streaming, conf.PoolConnectionTimeout)}
+	if o.OverQuota == nil {
+		o.OverQuota = func(Owner, string, Used) {}
+	}
+	return &Service{
+		store: o.Store, conf: o.Config, overQuota: o.OverQuota,
+		streams: newStreams(o.Streams, o.Config.PoolConnectionTimeout, o.Clock),
+	}, nil
 }
 
 // Limits are those of a collection; of none in particular for "".
@@ -85,20 +105,10 @@ func (s *Service) write(r Request) Write {
 	return Write{Collection: r.Collection, If: r.If, Now: r.Now, Quota: s.Quota(), MaxNames: s.conf.MaxNames}
 }
 
-// Remaining is how many bytes a user may still store after a write; not set
-// without a quota.
-func (s *Service) Remaining(w Written) Optional[int64] {
-	q := s.Quota()
-	if q.Limit == 0 {
-		return Optional[int64]{}
-	}
-	return Some(max(q.Limit-w.Used, 0))
-}
-
 // done reports a write that was let pass over the quota.
-func (s *Service) done(o Owner, w Written, err error) (Written, error) {
-	if q := s.Quota(); err == nil && q.Limit > 0 && w.Used > q.Limit {
-		s.overQuota(o, w.Used)
+func (s *Service) done(o Owner, collection string, w Written, err error) (Written, error) {
+	if q := s.Quota(); err == nil && !q.Enforce && q.Over(w.Used) {
+		s.overQuota(o, collection, w.Used)
 	}
 	return w, err
 }
@@ -114,7 +124,7 @@ func (s *Service) Put(ctx context.Context, o Owner, r Request, it Item) (Written
 		return Written{}, ErrBody
 	}
 	w, err := s.store.Put(ctx, o, s.write(r), it.Update)
-	return s.done(o, w, err)
+	return s.done(o, r.Collection, w, err)
 }
 
 func tooLarge(u *Update, l Limits) bool {
@@ -164,7 +174,7 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 	if q.Batch && q.ID != "" && !ValidBatchID(q.ID) {
 		return Posted{}, ErrNoBatch
 	}
-	p, us, err := s.sift(r.Collection, items)
+	p, us, err := s.partition(r.Collection, items)
 	if err != nil {
 		return Posted{}, err
 	}
@@ -182,18 +192,18 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 		p.Staged, p.Batch = true, BatchID(q.ID)
 		p.Written, err = s.store.Append(ctx, o, w, p.Batch, false, us, total)
 	}
-	p.Written, err = s.done(o, p.Written, err)
+	p.Written, err = s.done(o, r.Collection, p.Written, err)
 	return p, err
 }
 
-// sift separates what will be written from what the answer lists as failed. A
+// partition separates what will be written from what the answer lists as failed. A
 // record that does not fit takes no room from those behind it.
-func (s *Service) sift(collection string, items []Item) (Posted, []Update, error) {
+func (s *Service) partition(collection string, items []Item) (Posted, []Update, error) {
 	var (
 		p     Posted
 		us    = make([]Update, 0, len(items))
 		limit = s.Limits(collection)
-		room  = limit.MaxPostBytes
+		left  = limit.MaxPostBytes
 	)
 	for i := range items {
 		it := &items[i]
@@ -208,14 +218,14 @@ func (s *Service) sift(collection string, items []Item) (Posted, []Update, error
 			return p, nil, ErrBody
 		case int64(len(us)) == limit.MaxPostRecords:
 			reason = "retry bso"
-		case tooLarge(&it.Update, limit), size > room:
+		case tooLarge(&it.Update, limit), size > left:
 			reason = "retry bytes"
 		}
 		if reason != "" {
 			p.Failed = append(p.Failed, Failure{it.ID, reason})
 			continue
 		}
-		room -= size
+		left -= size
 		us = append(us, it.Update)
 		p.Success = append(p.Success, it.ID)
 	}
@@ -294,9 +304,10 @@ func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error 
 	return s.store.DeleteAll(ctx, o, p)
 }
 
-// Sweep removes at most limit expired rows.
-func (s *Service) Sweep(ctx context.Context, now Timestamp, limit int) (int, error) {
-	return s.store.Sweep(ctx, now, limit)
+// Sweep removes at most limit rows that expired the setting sweep_after before
+// now, or earlier.
+func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
+	return s.store.Sweep(ctx, At(now.Add(-s.conf.SweepAfter)), limit)
 }
 
 // Ping says whether the store can serve.

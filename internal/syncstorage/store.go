@@ -104,9 +104,10 @@ type Written struct {
 	Modified Timestamp // the stamp of the write
 	Previous Timestamp // the collection's stamp before it; 0 when it was not there
 
-	// Used is the user's live payload bytes after the write, what an append
-	// has staged included. Writes that store compute it when Write.Quota has a
-	// limit. It may be too much, by what has expired and is not swept yet and
-	// by what staged records will replace, where that decides nothing.
-	Used int64
+	// Used is the live payload bytes of the collection and of the user after the
+	// write, what an append has staged included. Writes that store compute it
+	// when Write.Quota has a limit. It may be too much, by what has expired and
+	// is not swept yet and by what staged records will replace, where that
+	// decides nothing.
+	Used Used
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 )
 
@@ -14,6 +15,7 @@ import (
 type streams struct {
 	places chan struct{}
 	wait   time.Duration
+	now    clock.Clock
 }
 
 // streamTime is how long a client may take for a listing that is streamed:
@@ -26,8 +28,8 @@ var (
 	errStreamTime = fault.New(fault.Unavailable, "the client takes too long for the listing")
 )
 
-func newStreams(limit int, wait time.Duration) streams {
-	return streams{places: make(chan struct{}, max(limit, 1)), wait: wait}
+func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
+	return streams{places: make(chan struct{}, max(limit, 1)), wait: wait, now: now}
 }
 
 // try takes a place if one is free.
@@ -59,10 +61,10 @@ func (s streams) leave() { <-s.places }
 // hold makes a listing give its place back when it is closed, and end when its
 // time is over.
 func (s streams) hold(l *Listing) {
-	items, release, end := l.Items, l.release, time.Now().Add(streamTime)
+	items, release, end := l.Items, l.release, s.now().Add(streamTime)
 	l.Items = func(yield func(*BSO, error) bool) {
 		for b, err := range items {
-			if err == nil && time.Now().After(end) {
+			if err == nil && s.now().After(end) {
 				b, err = nil, errStreamTime
 			}
 			if !yield(b, err) || err != nil {

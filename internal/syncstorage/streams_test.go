@@ -6,14 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 )
 
 // A listing that is streamed has a place until it is closed, and an end.
 func TestStreams(t *testing.T) {
 	t.Parallel()
+	hands := clock.NewManual(time.UnixMilli(1_700_000_000_000))
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreams(1, time.Second)
+		s := newStreams(1, time.Second, hands.Now)
 		if !s.try() {
 			t.Fatal("the first finds no place")
 		}
@@ -32,11 +34,11 @@ func TestStreams(t *testing.T) {
 			t.Errorf("who has left: %v", err)
 		}
 		var last error
-		start := time.Now()
+		start := hands.Now()
 		for _, last = range l.Items {
-			time.Sleep(time.Minute) // on the clock of the bubble
+			hands.Advance(time.Minute)
 		}
-		if took := time.Since(start); last != errStreamTime || took < streamTime || took > streamTime+2*time.Minute {
+		if took := hands.Now().Sub(start); last != errStreamTime || took < streamTime || took > streamTime+2*time.Minute {
 			t.Errorf("it ended after %v: %v", took, last)
 		}
 		l.Close()

@@ -48,6 +48,16 @@ func absent(t testing.TB, engine, remedy string) {
 	t.Skipf("no %s: %s", engine, remedy)
 }
 
+// needsServer skips a test that needs a server when go test runs with -short:
+// such a run starts nothing.
+func needsServer(t testing.TB, engine string) {
+	t.Helper()
+	if testing.Short() {
+		record(t, engine, Absent, "go test ran with -short")
+		t.Skipf("%s: not with -short", engine)
+	}
+}
+
 // Kinds of lines in the engine log: a test ran on the engine, or it could not
 // and the text says what would help.
 const (

@@ -27,6 +27,7 @@ var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPost
 // works on owners of its own and leaves them behind.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	needsServer(t, EnginePostgres)
 	base := os.Getenv("TEST_POSTGRES_URL")
 	if base == "" {
 		server, err := process()
@@ -65,6 +66,7 @@ func DurablePostgres(t testing.TB) *PostgresServer {
 // OwnPostgres starts a server of the test's own.
 func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	t.Helper()
+	needsServer(t, EnginePostgres)
 	server, err := StartPostgres(opts)
 	if errors.Is(err, ErrNotInstalled) {
 		absent(t, EnginePostgres, "install PostgreSQL 15 or newer")

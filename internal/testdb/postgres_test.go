@@ -25,6 +25,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
+		needsServer(t, EnginePostgres)
 		if _, err := findPostgres(); errors.Is(err, ErrNotInstalled) {
 			absent(t, EnginePostgres, remedyPostgres)
 		}
@@ -32,6 +33,7 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 	})
 	t.Run("spanner", func(t *testing.T) {
 		t.Parallel()
+		needsServer(t, EngineSpanner)
 		if _, err := findEmulator(); errors.Is(err, ErrNoEmulator) {
 			absent(t, EngineSpanner, remedySpanner)
 		}

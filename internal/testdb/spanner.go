@@ -24,6 +24,7 @@ var emulator = sync.OnceValues(StartSpanner)
 // spannertest makes databases in it.
 func Spanner(t testing.TB) string {
 	t.Helper()
+	needsServer(t, EngineSpanner)
 	host := os.Getenv("TEST_SPANNER_EMULATOR")
 	if host == "" {
 		host = started(t, emulator).Host()
@@ -36,6 +37,7 @@ func Spanner(t testing.TB) string {
 // kill and start.
 func OwnSpanner(t testing.TB) *SpannerServer {
 	t.Helper()
+	needsServer(t, EngineSpanner)
 	s := started(t, StartSpanner)
 	t.Cleanup(s.Remove)
 	ran(t, EngineSpanner)

@@ -23,12 +23,12 @@ const maxCleanupPages = 100
 // fails is left alone for the rest of the run; the error says which did, and
 // does not mean that nothing was done.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
-	before := now.Add(-s.Config.ReplacedUserGrace)
+	before := now.Add(-s.conf.ReplacedUserGrace)
 	failed := map[string]error{}
 	var last DueUser
 	done := 0
 	for range maxCleanupPages {
-		page, err := s.Store.Due(ctx, before, last, limit)
+		page, err := s.store.Due(ctx, before, last, limit)
 		if err != nil {
 			return done, err
 		}
@@ -71,33 +71,33 @@ func (s *Service) remove(ctx context.Context, u DueUser) error {
 			return fmt.Errorf("delete the storage of user %d on node %s: %w", u.UID, u.Node, err)
 		}
 	}
-	return s.Store.Forget(ctx, u.UID)
+	return s.store.Forget(ctx, u.UID)
 }
 
 // purger is who deletes the user's storage, nil when there is nothing to
 // delete: the node is gone, or what it keeps under the key is in use.
 func (s *Service) purger(u DueUser) Purger {
-	own := u.Node == Self || u.Node == s.PublicURL
+	own := u.Node == Self || u.Node == s.publicURL
 	switch {
 	case u.Node == "":
 		return nil
-	case u.KeysLive && u.NodeID == s.Config.SpannerNodeID:
+	case u.KeysLive && u.NodeID == s.conf.SpannerNodeID:
 		return nil
-	case own && s.Local != nil:
-		return s.Local
+	case own && s.local != nil:
+		return s.local
 	}
-	return s.Remote
+	return s.remote
 }
 
 // DeleteAccount removes all storage users of an account with their data at
 // once, without a grace, and returns how many. The account may come back as a
 // new one. What could not be removed is replaced and left to Cleanup.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
-	if _, err := s.Store.Replace(ctx, a, s.Clock(), false); err != nil {
+	if _, err := s.store.Replace(ctx, a, s.now(), false); err != nil {
 		return 0, err
 	}
 	for done := 0; ; {
-		st, err := s.Store.Standing(ctx, a)
+		st, err := s.store.AccountState(ctx, a)
 		if err != nil {
 			return done, err
 		}
@@ -119,7 +119,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 }
 
 // keysLive reports whether an unreplaced row has the key id of u.
-func (st *Standing) keysLive(u *User) bool {
+func (st *AccountState) keysLive(u *User) bool {
 	for i := range st.Users {
 		if o := &st.Users[i]; !o.Replaced && o.KeyID() == u.KeyID() {
 			return true

@@ -2,24 +2,25 @@ package tokenserver
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/conf/settings"
 )
 
-// Config is the settings of the room. The names are those of the reference
+// Config is the settings of the service. The names are those of the reference
 // server, so that its operators find what they know; the defaults are of
 // production.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve sign-ins at /1.0/sync/1.5."`
 
-	DatabaseURL                   string        `toml:"database_url" secret:"true" doc:"Where accounts and nodes are kept: sqlite:PATH or postgres://… Unset: tokenserver.db in the data folder."`
-	DatabasePoolMaxSize           int           `toml:"database_pool_max_size" doc:"Greatest number of connections to PostgreSQL."`
-	DatabasePoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection."`
-	DatabaseRequestTimeout        time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database; 0: as long as its request."`
-	RunMigrations                 bool          `toml:"run_migrations" doc:"Bring the tables of PostgreSQL up to date at start. SQLite always does."`
+	settings.Database
+
+	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database; 0: as long as its request."`
+	RunMigrations          bool          `toml:"run_migrations" doc:"Bring the tables of PostgreSQL up to date at start. SQLite always does."`
 
 	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Second half of the keys of accounts in the table users; that of the accounts server."`
 	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account ids that browsers get for their metrics. Unset: generated."`
@@ -58,33 +59,33 @@ type JWK struct {
 // IsSet reports whether there is a key at all.
 func (k JWK) IsSet() bool { return k != JWK{} }
 
-// Defaults is the settings of a server that nobody configured.
-func Defaults() Config {
+// DefaultConfig returns the section's defaults.
+func DefaultConfig() Config {
 	return Config{
-		Enabled:                       true,
-		DatabasePoolMaxSize:           10,
-		DatabasePoolConnectionTimeout: 30 * time.Second,
-		FxAEmailDomain:                "api.accounts.firefox.com",
-		FxAOAuthServerURL:             "https://oauth.accounts.firefox.com",
-		FxAOAuthTimeout:               10 * time.Second,
-		InitNodeCapacity:              100000,
-		NodeCapacityReleaseRate:       0.1,
-		AllowNewUsers:                 true,
-		TokenDuration:                 time.Hour,
-		ReplacedUserGrace:             7 * 24 * time.Hour,
+		Enabled:                 true,
+		Database:                settings.DefaultDatabase(),
+		FxAEmailDomain:          "api.accounts.firefox.com",
+		FxAOAuthServerURL:       "https://oauth.accounts.firefox.com",
+		FxAOAuthTimeout:         10 * time.Second,
+		InitNodeCapacity:        100000,
+		NodeCapacityReleaseRate: 0.1,
+		AllowNewUsers:           true,
+		TokenDuration:           time.Hour,
+		ReplacedUserGrace:       7 * 24 * time.Hour,
 	}
 }
 
-// Check says everything that is wrong, one error for each setting, joined.
-func (c *Config) Check() error {
-	var problems []error
-	must := func(ok bool, key, mend string) {
+// IsEnabled reports whether the service is configured to be served.
+func (c *Config) IsEnabled() bool { return c.Enabled }
+
+// Check reports every setting that cannot be used.
+func (c *Config) Check() conf.Problems {
+	problems := c.Database.Check()
+	must := func(ok bool, key, what string) {
 		if !ok {
-			problems = append(problems, fmt.Errorf("%s %s", key, mend))
+			problems.Addf(key, "%s", what)
 		}
 	}
-	must(c.DatabasePoolMaxSize > 0, "database_pool_max_size", "must be at least 1")
-	must(c.DatabasePoolConnectionTimeout > 0, "database_pool_connection_timeout", "must be more than 0")
 	must(c.DatabaseRequestTimeout >= 0, "database_request_timeout", "must not be negative")
 	must(c.FxAEmailDomain != "" && printable(c.FxAEmailDomain) && !strings.Contains(c.FxAEmailDomain, "@") && len(c.FxAEmailDomain) <= 200,
 		"fxa_email_domain", "must be a domain such as api.accounts.firefox.com")
@@ -103,7 +104,7 @@ func (c *Config) Check() error {
 	must(c.SpannerNodeID >= 0, "spanner_node_id", "must not be negative")
 	must(c.TokenDuration >= time.Second, "token_duration", "must be at least a second")
 	must(c.ReplacedUserGrace >= 0, "replaced_user_grace", "must not be negative")
-	return errors.Join(problems...)
+	return problems
 }
 
 // maxCount is what the INTEGER columns of nodes hold.

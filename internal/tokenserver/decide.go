@@ -18,8 +18,8 @@ type SignIn struct {
 	SpannerNode int64   // the setting spanner_node_id; 0: nodes are chosen by load
 }
 
-// Standing is what the tables say of an account.
-type Standing struct {
+// AccountState is what the tables say of an account.
+type AccountState struct {
 	Access Access
 	Users  []User // at most MaxUsers, the newest CreatedAt first
 }
@@ -53,7 +53,7 @@ func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
 // Decide is the rules of a sign-in, in their order. A refusal is a *Refusal
 // and writes nothing to users; NotAdmitted is recorded for the operator.
-func Decide(st Standing, s SignIn) (Plan, error) {
+func Decide(st AccountState, s SignIn) (Plan, error) {
 	if st.Access == Denied || len(st.Users) == 0 && st.Access != Allowed && !s.AllowNew {
 		return Plan{}, &Refusal{Reason: NotAdmitted}
 	}
@@ -69,7 +69,7 @@ func Decide(st Standing, s SignIn) (Plan, error) {
 	if current.Generation == Retired {
 		return decideRetired(current, s)
 	}
-	if err := judge(current, st.pastState(current, s.Keys.ClientState), s); err != nil {
+	if err := checkSignIn(current, st.pastState(current, s.Keys.ClientState), s); err != nil {
 		return Plan{}, err
 	}
 	return st.follow(current, s), nil
@@ -77,7 +77,7 @@ func Decide(st Standing, s SignIn) (Plan, error) {
 
 // Records reports whether the operator is told of a refusal. Whom they have
 // denied by name they know.
-func (st *Standing) Records(refusal error) bool {
+func (st *AccountState) Records(refusal error) bool {
 	var r *Refusal
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
@@ -91,14 +91,14 @@ func decideRetired(current *User, s SignIn) (Plan, error) {
 	if current.Node == "" {
 		return Plan{}, fault.New(fault.Internal, "a retired account has no node")
 	}
-	if err := judge(current, false, s); err != nil {
+	if err := checkSignIn(current, false, s); err != nil {
 		return Plan{}, err
 	}
 	return Plan{User: *current}, nil
 }
 
 // current is the row that counts: the greatest generation, then the newest.
-func (st *Standing) current() *User {
+func (st *AccountState) current() *User {
 	best := &st.Users[0]
 	for i := range st.Users[1:] {
 		u := &st.Users[i+1]
@@ -111,7 +111,7 @@ func (st *Standing) current() *User {
 }
 
 // pastState reports whether the account has left this client state behind.
-func (st *Standing) pastState(current *User, state string) bool {
+func (st *AccountState) pastState(current *User, state string) bool {
 	for i := range st.Users {
 		if u := &st.Users[i]; u.ClientState == state && u.ClientState != current.ClientState {
 			return true
@@ -128,9 +128,9 @@ const (
 	stateNoKeys       = "new value with no keys_changed_at change"
 )
 
-// judge compares a sign-in with the current row. The order is the protocol's:
+// checkSignIn compares a sign-in with the current row. The order is the protocol's:
 // clients and their tests see which rule spoke first.
-func judge(current *User, past bool, s SignIn) error {
+func checkSignIn(current *User, past bool, s SignIn) error {
 	generation := Mark{current.Generation, true}
 	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
 	changed := state != current.ClientState
@@ -156,7 +156,7 @@ func judge(current *User, past bool, s SignIn) error {
 }
 
 // follow plans what a sign-in that passed the rules changes.
-func (st *Standing) follow(current *User, s SignIn) Plan {
+func (st *AccountState) follow(current *User, s SignIn) Plan {
 	next := *current
 	next.Generation = nextGeneration(current, s)
 	if s.Keys.ChangedAt.Known {

@@ -3,6 +3,7 @@ package tokenserver_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestDecide(t *testing.T) {
 		seen[c.Name] = true
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := tokenserver.Decide(c.Standing, c.SignIn)
+			plan, err := tokenserver.Decide(c.State, c.SignIn)
 			if c.Refusal != nil {
 				var got *tokenserver.Refusal
 				if !errors.As(err, &got) || !reflect.DeepEqual(got, c.Refusal) || !fault.Is(err, fault.Denied) {
@@ -39,12 +40,35 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestAllocate(t *testing.T) {
+	t.Parallel()
+	for _, c := range storetest.AllocateCases() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			before := slices.Clone(c.Nodes)
+			taken, changed, err := tokenserver.Allocate(c.Nodes, storetest.AllocateRate, c.Fixed)
+			if c.Changed == nil {
+				if !errors.Is(err, tokenserver.ErrNoNode) || changed != nil {
+					t.Errorf("got %+v, %v; want ErrNoNode", changed, err)
+				}
+				return
+			}
+			if err != nil || !reflect.DeepEqual(changed, c.Changed) || taken != c.Changed[len(c.Changed)-1] {
+				t.Errorf("got  %+v, %+v, %v\nwant %+v", taken, changed, err, c.Changed)
+			}
+			if !reflect.DeepEqual(c.Nodes, before) {
+				t.Errorf("the argument was changed to %+v", c.Nodes)
+			}
+		})
+	}
+}
+
 // What cannot be brought before a backend's HTTP: no accounts server hands out
 // a token of this generation.
 func TestDecideRetiredWithoutNode(t *testing.T) {
 	t.Parallel()
 	gone := tokenserver.User{Generation: tokenserver.Retired, Replaced: true, ReplacedAt: 1}
-	_, err := tokenserver.Decide(tokenserver.Standing{Users: []tokenserver.User{gone}},
+	_, err := tokenserver.Decide(tokenserver.AccountState{Users: []tokenserver.User{gone}},
 		tokenserver.SignIn{Generation: tokenserver.At(tokenserver.Retired), Now: time.Unix(1, 0)})
 	if !fault.Is(err, fault.Internal) {
 		t.Errorf("got %v", err)

@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"cmp"
 	"math"
 	"net/url"
 	"slices"
@@ -54,8 +55,9 @@ func CheckNodeURL(s string) (string, error) {
 }
 
 // Allocate takes a place for one account: on the node whose id is fixed, or
-// when that is 0, on the one with the least logarithmic load. When every node
-// has used up what is available, each gets rate × capacity more places first.
+// when that is 0, on the one with the least logarithmic load; of equals on the
+// one with more places available, then on the lower id. When every node has
+// used up what is available, each gets rate × capacity more places first.
 // It returns the node as it is afterwards and all nodes that changed, which is
 // what a backend writes back. ErrNoNode.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
@@ -90,11 +92,17 @@ func leastLoaded(nodes []Node) (best *Node) {
 		if n.Available <= 0 || n.Capacity <= n.Load || n.Downed || n.Backoff {
 			continue
 		}
-		if best == nil || n.fill() < best.fill() {
+		if best == nil || n.before(best) {
 			best = n
 		}
 	}
 	return best
+}
+
+// before orders nodes by who takes the next account: the less filled one, of
+// equals the one with more places available, then the lower id.
+func (n *Node) before(o *Node) bool {
+	return cmp.Or(cmp.Compare(n.fill(), o.fill()), cmp.Compare(o.Available, n.Available), cmp.Compare(n.ID, o.ID)) < 0
 }
 
 // fill orders nodes: empty ones first, then by ln(load) / ln(capacity), which

@@ -31,7 +31,7 @@ type Minter interface {
 // database_request_timeout.
 var ErrElapsed error = fault.New(fault.Unavailable, "the database took too long")
 
-// Options is what a Service is made of. Local, Log and CountEvent may be nil.
+// Options is what a Service is made of. Local and CountEvent may be nil.
 type Options struct {
 	Config   Config
 	Store    Store
@@ -51,8 +51,17 @@ type Options struct {
 	CountEvent func(EventKind)
 }
 
-// Service is the room's use cases.
-type Service struct{ Options }
+// Service is the service's use cases.
+type Service struct {
+	conf          Config
+	store         Store
+	verifier      Verifier
+	minter        Minter
+	now           clock.Clock
+	publicURL     string
+	local, remote Purger
+	countEvent    func(EventKind)
+}
 
 // NewService checks that nothing is missing which would show only later.
 func NewService(o Options) (*Service, error) {
@@ -62,25 +71,28 @@ func NewService(o Options) (*Service, error) {
 	if o.CountEvent == nil {
 		o.CountEvent = func(EventKind) {}
 	}
-	return &Service{o}, nil
+	return &Service{
+		conf: o.Config, store: o.Store, verifier: o.Verifier, minter: o.Minter, now: o.Clock,
+		publicURL: o.PublicURL, local: o.Local, remote: o.Remote, countEvent: o.CountEvent,
+	}, nil
 }
 
 // EnsureNode sees to it that new accounts find a node: the one of the setting
 // init_node_url, unless it is there, or else this server, once in the life of
 // the tables. It returns the node's URL when it was added, else "".
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
-	ensure, address := s.Store.EnsureFirstNode, s.PublicURL
-	if s.Config.InitNodeURL != "" {
-		ensure, address = s.Store.EnsureNode, s.Config.InitNodeURL
+	ensure, address := s.store.EnsureFirstNode, s.publicURL
+	if s.conf.InitNodeURL != "" {
+		ensure, address = s.store.EnsureNode, s.conf.InitNodeURL
 	}
-	if address == "" || len(address) > maxNodeURL && s.Config.InitNodeURL == "" {
+	if address == "" || len(address) > maxNodeURL && s.conf.InitNodeURL == "" {
 		address = Self // which is where the public URL leads as well
 	}
 	address, err := CheckNodeURL(address)
 	if err != nil {
 		return "", err
 	}
-	capacity := s.Config.InitNodeCapacity
+	capacity := s.conf.InitNodeCapacity
 	added, err := ensure(ctx, Node{URL: address, Available: capacity, Capacity: capacity})
 	if err != nil || !added {
 		return "", err
@@ -106,11 +118,16 @@ type Grant struct {
 	NodeType     string
 }
 
+// AccessToken verifies the token that a sign-in presents. *Refusal.
+func (s *Service) AccessToken(ctx context.Context, token string) (Identity, error) {
+	return s.verifier.AccessToken(ctx, token)
+}
+
 // SignIn gives an account a token for its storage. *Refusal, ErrNoNode,
 // ErrElapsed.
 func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
-	now := s.Clock()
-	a := Account{r.Identity.FxAUID, s.Config.FxAEmailDomain}
+	now := s.now()
+	a := Account{r.Identity.FxAUID, s.conf.FxAEmailDomain}
 	if err := a.Check(); err != nil {
 		return Grant{}, &Refusal{Reason: BadCredentials, Cause: err}
 	}
@@ -118,9 +135,9 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 		Generation:  r.Identity.Generation,
 		Keys:        r.Keys,
 		Now:         now,
-		AllowNew:    s.Config.AllowNewUsers,
-		ReleaseRate: s.Config.NodeCapacityReleaseRate,
-		SpannerNode: s.Config.SpannerNodeID,
+		AllowNew:    s.conf.AllowNewUsers,
+		ReleaseRate: s.conf.NodeCapacityReleaseRate,
+		SpannerNode: s.conf.SpannerNodeID,
 	})
 	if err != nil {
 		return Grant{}, err
@@ -129,9 +146,9 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	if node == Self {
 		node = r.Origin
 	}
-	uid, device := hashedIDs(s.Config.FxAMetricsHashSecret, a.FxAUID)
+	uid, device := hashedIDs(s.conf.FxAMetricsHashSecret, a.FxAUID)
 	duration := s.duration(r.Duration)
-	token, key, err := s.Minter.Mint(Claims{
+	token, key, err := s.minter.Mint(Claims{
 		UID: u.UID, FxAUID: a.FxAUID, FxAKID: u.KeyID().String(), Node: node,
 		Expires: now.Add(duration), HashedFxAUID: uid, HashedDeviceID: device,
 	})
@@ -141,18 +158,18 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	return Grant{
 		Token: token, Key: key, UID: u.UID,
 		Endpoint: node + "/1.5/" + strconv.FormatInt(u.UID, 10),
-		Duration: duration, HashedFxAUID: uid, NodeType: s.Config.NodeType,
+		Duration: duration, HashedFxAUID: uid, NodeType: s.conf.NodeType,
 	}, nil
 }
 
 // signIn is the Store's within the time that the setting allows.
 func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error) {
-	if s.Config.DatabaseRequestTimeout <= 0 {
-		return s.Store.SignIn(ctx, a, in)
+	if s.conf.DatabaseRequestTimeout <= 0 {
+		return s.store.SignIn(ctx, a, in)
 	}
-	limited, cancel := context.WithTimeout(ctx, s.Config.DatabaseRequestTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.conf.DatabaseRequestTimeout)
 	defer cancel()
-	u, err := s.Store.SignIn(limited, a, in)
+	u, err := s.store.SignIn(limited, a, in)
 	if err != nil && errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		return User{}, fmt.Errorf("%w: %w", ErrElapsed, err)
 	}
@@ -162,7 +179,7 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 // duration is what the client asked for, if it is no more than what the server
 // gives; anything else means the server's.
 func (s *Service) duration(asked string) time.Duration {
-	most := s.Config.TokenDuration.Truncate(time.Second)
+	most := s.conf.TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)
 	if err != nil || n > uint64(most/time.Second) {
 		return most
@@ -170,16 +187,20 @@ func (s *Service) duration(asked string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
+// TakesEvents reports whether the accounts server may report events here: the
+// setting fxa_webhook_enabled.
+func (s *Service) TakesEvents() bool { return s.conf.FxAWebhookEnabled }
+
 // TakeEvents acts on a security event token of the accounts server. The error
 // is a *Refusal when it is not one for us.
 func (s *Service) TakeEvents(ctx context.Context, token string) error {
-	events, err := s.Verifier.Events(ctx, token)
+	events, err := s.verifier.Events(ctx, token)
 	if err != nil {
 		return err
 	}
 	for _, e := range events {
-		s.CountEvent(e.Kind)
-		if s.Config.FxAWebhookMetricsOnly {
+		s.countEvent(e.Kind)
+		if s.conf.FxAWebhookMetricsOnly {
 			continue
 		}
 		if err := s.take(ctx, e); err != nil {
@@ -190,12 +211,12 @@ func (s *Service) TakeEvents(ctx context.Context, token string) error {
 }
 
 func (s *Service) take(ctx context.Context, e Event) (err error) {
-	a := Account{e.FxAUID, s.Config.FxAEmailDomain}
+	a := Account{e.FxAUID, s.conf.FxAEmailDomain}
 	switch e.Kind {
 	case AccountDeleted:
-		_, err = s.Store.Replace(ctx, a, s.Clock(), true)
+		_, err = s.store.Replace(ctx, a, s.now(), true)
 	case PasswordChanged:
-		_, err = s.Store.ChangePassword(ctx, a, e.generation())
+		_, err = s.store.ChangePassword(ctx, a, e.generation())
 	}
 	return err
 }

@@ -35,20 +35,21 @@ func (p purger) Purge(_ context.Context, u tokenserver.DueUser) error {
 	return nil
 }
 
-// room is a service on SQLite.
-type room struct {
+// service is a service on SQLite.
+type service struct {
 	*tokenserver.Service
+	store tokenserver.Store
 	hands *clock.Manual
 	log   []string        // of the purgers
 	away  map[string]bool // nodes
 }
 
-func newRoom(t *testing.T, change func(*tokenserver.Options)) *room {
+func newService(t *testing.T, change func(*tokenserver.Options)) *service {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
-	r := &room{hands: clock.NewManual(noon), away: map[string]bool{}}
+	r := &service{hands: clock.NewManual(noon), away: map[string]bool{}}
 	o := tokenserver.Options{
-		Config: tokenserver.Defaults(), Store: sqlite.New(db), Clock: r.hands.Now, PublicURL: "https://here.example",
+		Config: tokenserver.DefaultConfig(), Store: sqlite.New(db), Clock: r.hands.Now, PublicURL: "https://here.example",
 		Local: purger{"local", r.away, &r.log}, Remote: purger{"remote", r.away, &r.log},
 	}
 	o.Config.FxAMetricsHashSecret = "secret"
@@ -56,26 +57,27 @@ func newRoom(t *testing.T, change func(*tokenserver.Options)) *room {
 		change(&o)
 	}
 	var err error
+	r.store = o.Store
 	r.Service, err = tokenserver.NewService(o)
 	must(t, err)
 	return r
 }
 
-func (r *room) account(name string) tokenserver.Account {
-	return tokenserver.Account{FxAUID: name, Domain: r.Config.FxAEmailDomain}
+func (r *service) account(name string) tokenserver.Account {
+	return tokenserver.Account{FxAUID: name, Domain: tokenserver.DefaultConfig().FxAEmailDomain}
 }
 
 // signIn makes a user of the account, on the node when it is new.
-func (r *room) signIn(t *testing.T, name string, generation int64, node string) tokenserver.User {
+func (r *service) signIn(t *testing.T, name string, generation int64, node string) tokenserver.User {
 	t.Helper()
 	in := tokenserver.SignIn{
 		Generation: tokenserver.At(generation), Now: r.hands.Now(), AllowNew: true, ReleaseRate: 0.1,
 		Keys: tokenserver.KeyID{ChangedAt: tokenserver.At(generation), ClientState: string('a'+rune(generation)) + "0"},
 	}
 	if node != "" {
-		n, err := r.Store.AddNode(t.Context(), tokenserver.Node{URL: node, Available: 9, Capacity: 9})
+		n, err := r.store.AddNode(t.Context(), tokenserver.Node{URL: node, Available: 9, Capacity: 9})
 		if fault.Is(err, fault.Conflict) {
-			nodes, err := r.Store.ListNodes(t.Context())
+			nodes, err := r.store.ListNodes(t.Context())
 			must(t, err)
 			n = nodes[slices.IndexFunc(nodes, func(n tokenserver.Node) bool { return n.URL == node })]
 		} else {
@@ -83,13 +85,13 @@ func (r *room) signIn(t *testing.T, name string, generation int64, node string) 
 		}
 		in.SpannerNode = n.ID
 	}
-	u, err := r.Store.SignIn(t.Context(), r.account(name), in)
+	u, err := r.store.SignIn(t.Context(), r.account(name), in)
 	must(t, err)
 	return u
 }
 
 // took returns what the purgers did since the last call.
-func (r *room) took() []string {
+func (r *service) took() []string {
 	log := r.log
 	r.log = nil
 	return log
@@ -114,20 +116,20 @@ func TestEnsureNode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, func(o *tokenserver.Options) { o.PublicURL, o.Config.InitNodeURL = c.public, c.init })
+			r := newService(t, func(o *tokenserver.Options) { o.PublicURL, o.Config.InitNodeURL = c.public, c.init })
 			for _, want := range []string{c.want, ""} {
 				if got, err := r.EnsureNode(t.Context()); got != want || err != nil {
 					t.Errorf("added %q, %v; want %q", got, err, want)
 				}
 			}
-			nodes, err := r.Store.ListNodes(t.Context())
+			nodes, err := r.store.ListNodes(t.Context())
 			want := []tokenserver.Node{{ID: 1, URL: c.want, Available: 100000, Capacity: 100000}}
 			if err != nil || !slices.Equal(nodes, want) {
 				t.Errorf("the nodes are %+v, %v", nodes, err)
 			}
 		})
 	}
-	long := newRoom(t, func(o *tokenserver.Options) {
+	long := newService(t, func(o *tokenserver.Options) {
 		o.Config.InitNodeURL = "https://there.example/" + strings.Repeat("s", 44)
 	})
 	if _, err := long.EnsureNode(t.Context()); !fault.Is(err, fault.Invalid) {
@@ -137,7 +139,7 @@ func TestEnsureNode(t *testing.T) {
 
 func TestNewServiceWantsTheHashSecret(t *testing.T) {
 	t.Parallel()
-	if _, err := tokenserver.NewService(tokenserver.Options{Config: tokenserver.Defaults()}); !fault.Is(err, fault.Invalid) {
+	if _, err := tokenserver.NewService(tokenserver.Options{Config: tokenserver.DefaultConfig()}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -145,7 +147,7 @@ func TestNewServiceWantsTheHashSecret(t *testing.T) {
 // Replaced users go after the grace and not before, each where it is.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, nil)
+	r := newService(t, nil)
 	ctx := t.Context()
 	r.signIn(t, "alice", 1, tokenserver.Self)
 	r.signIn(t, "bob", 1, "https://here.example")
@@ -169,7 +171,7 @@ func TestCleanup(t *testing.T) {
 	r.hands.Advance(day)
 	clean(2, "local https://here.example bob", "remote https://there.example carol")
 	clean(0)
-	users, err := r.Store.ListUsers(ctx, 0, 10, true)
+	users, err := r.store.ListUsers(ctx, 0, 10, true)
 	if err != nil || len(users) != 4 {
 		t.Errorf("the users are %+v, %v", users, err)
 	}
@@ -178,7 +180,7 @@ func TestCleanup(t *testing.T) {
 // A node that is away keeps its users and does not keep the others'.
 func TestCleanupPastANodeThatIsAway(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, nil)
+	r := newService(t, nil)
 	ctx := t.Context()
 	r.away["https://away.example"] = true
 	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -207,18 +209,20 @@ func TestCleanupPastANodeThatIsAway(t *testing.T) {
 // What nobody keeps, and what is in use under the same key, is not deleted.
 func TestCleanupWithoutAPurge(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, nil)
+	r := newService(t, func(o *tokenserver.Options) { o.Config.SpannerNodeID = 1 })
 	ctx := t.Context()
 	u := r.signIn(t, "alice", 1, "https://spanner.example")
-	r.Config.SpannerNodeID = u.NodeID
-	_, err := r.Store.Replace(ctx, r.account("alice"), r.hands.Now(), false)
+	if u.NodeID != 1 {
+		t.Fatalf("the first node has id %d", u.NodeID)
+	}
+	_, err := r.store.Replace(ctx, r.account("alice"), r.hands.Now(), false)
 	must(t, err)
 	moved := r.signIn(t, "alice", 1, "https://spanner.example") // the same keys
 	r.hands.Advance(8 * day)
 	if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != 1 || err != nil || len(r.took()) != 0 {
 		t.Errorf("keys in use: cleaned %d, %v", n, err)
 	}
-	_, err = r.Store.Replace(ctx, r.account("alice"), r.hands.Now(), true)
+	_, err = r.store.Replace(ctx, r.account("alice"), r.hands.Now(), true)
 	must(t, err)
 	r.hands.Advance(8 * day)
 	if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != 1 || err != nil || !slices.Equal(r.took(), []string{"remote https://spanner.example alice"}) {
@@ -229,7 +233,7 @@ func TestCleanupWithoutAPurge(t *testing.T) {
 func TestCleanupStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRoom(t, func(o *tokenserver.Options) { o.Remote = stopping{o.Remote, cancel} })
+	r := newService(t, func(o *tokenserver.Options) { o.Remote = stopping{o.Remote, cancel} })
 	for _, name := range []string{"a", "b"} {
 		r.signIn(t, name, 1, "https://"+name+".example")
 		r.signIn(t, name, 2, "")
@@ -253,7 +257,7 @@ func (s stopping) Purge(ctx context.Context, u tokenserver.DueUser) error {
 
 func TestDeleteAccount(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, nil)
+	r := newService(t, nil)
 	ctx, alice := t.Context(), r.account("alice")
 	r.signIn(t, "bob", 1, "https://there.example")
 	last := r.signIn(t, "alice", 1, "https://there.example")
@@ -265,7 +269,7 @@ func TestDeleteAccount(t *testing.T) {
 	if n, err := r.DeleteAccount(ctx, alice); n != 0 || !fault.Is(err, fault.Unavailable) {
 		t.Errorf("deleted %d, %v", n, err)
 	}
-	if st, err := r.Store.Standing(ctx, alice); err != nil || !st.Users[0].Replaced {
+	if st, err := r.store.AccountState(ctx, alice); err != nil || !st.Users[0].Replaced {
 		t.Errorf("what could not be deleted is not left to the cleanup: %+v, %v", st, err)
 	}
 	delete(r.away, "https://there.example")
@@ -277,7 +281,7 @@ func TestDeleteAccount(t *testing.T) {
 	if n, err := r.DeleteAccount(ctx, alice); n != 0 || err != nil {
 		t.Errorf("deleted %d again, %v", n, err)
 	}
-	users, err := r.Store.ListUsers(ctx, 0, 10, true)
+	users, err := r.store.ListUsers(ctx, 0, 10, true)
 	if err != nil || len(users) != 1 || users[0].Account() != r.account("bob") {
 		t.Errorf("the users are %+v, %v", users, err)
 	}

@@ -14,7 +14,7 @@ import (
 // Account refuses what Account.Check refuses, with fault.Denied.
 //
 // The tables services, nodes and users may be written by other processes at
-// any time, so nothing of them outlives a step. What two steps of this room do
+// any time, so nothing of them outlives a step. What two steps of this service do
 // to one account happens one after the other, in however many processes.
 //
 // Any method may fail with fault.Unavailable when the engine is away, its
@@ -39,9 +39,9 @@ type Users interface {
 	// *Refusal, ErrNoNode; nothing else is written then.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
-	// Standing is what the tables say of an account, with its newest MaxUsers
+	// AccountState is what the tables say of an account, with its newest MaxUsers
 	// rows. An account that nobody has heard of has none and is Unlisted.
-	Standing(ctx context.Context, a Account) (Standing, error)
+	AccountState(ctx context.Context, a Account) (AccountState, error)
 
 	// ListUsers is a page of the table: at most limit rows with a UID greater
 	// than after, in their order; replaced rows only when asked for.

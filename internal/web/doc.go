@@ -1,10 +1,10 @@
-// Package web is the HTTP ground that every room stands on. It knows no room
-// and no protocol: what an error looks like on the wire is the room's own
+// Package web is the HTTP ground that every service stands on. It knows no service
+// and no protocol: what an error looks like on the wire is the service's own
 // ErrorWriter.
 //
-// A room serves with a Handler that returns its errors. Room.Handler puts
+// A service serves with a Handler that returns its errors. A Mux puts
 // around it what must be the same everywhere: a request id, one line of log and
-// one observation per request, a panic that becomes the room's own error, pace
+// one observation per request, a panic that becomes the service's own error, pace
 // limits on bodies, and a Gate that turns requests away when there are too many.
 //
 // # Addresses

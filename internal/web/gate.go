@@ -57,19 +57,19 @@ func (g *Gate) enter(ctx context.Context) error {
 
 func (g *Gate) leave() { <-g.places }
 
-// StepOut gives back the place that a request has at the gate of its room: for a
+// ReleaseSlot gives back the place that a request has at the gate of its service: for a
 // handler that is about to wait, while others could work. w is the one that the
 // handler was given.
-func StepOut(w http.ResponseWriter) {
+func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.inside {
 		r.inside = false
 		r.gate.leave()
 	}
 }
 
-// StepIn takes a place at the gate again. The error, of which there is none when
+// ReacquireSlot takes a place at the gate again. The error, of which there is none when
 // the request has its place, is for the handler to return.
-func StepIn(w http.ResponseWriter, req *http.Request) error {
+func ReacquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.inside {
 		return nil
@@ -81,24 +81,24 @@ func StepIn(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// Crowd is how many requests are at a gate.
-type Crowd struct {
+// GateStats is how many requests are at a gate.
+type GateStats struct {
 	Places  int   // as many are worked on at once
 	Inside  int   // worked on now
 	Waiting int   // for a place
 	Shed    int64 // turned away so far
 }
 
-// Crowd counts the requests at the gate.
-func (g *Gate) Crowd() Crowd {
+// Stats counts the requests at the gate.
+func (g *Gate) Stats() GateStats {
 	waiting := min(int(g.waiting.Load()), cap(g.places)) // one more is about to be turned away
-	return Crowd{Places: cap(g.places), Inside: len(g.places), Waiting: waiting, Shed: g.shed.Load()}
+	return GateStats{Places: cap(g.places), Inside: len(g.places), Waiting: waiting, Shed: g.shed.Load()}
 }
 
 // Load is the share of the places that is taken, and over 1 the share of those
 // that may wait: 0 idle, 1 full, 2 turning requests away.
 func (g *Gate) Load() float64 {
-	c := g.Crowd()
+	c := g.Stats()
 	return float64(c.Inside+c.Waiting) / float64(c.Places)
 }
 

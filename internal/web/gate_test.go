@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// crowd sends requests to a gated room whose handler ends when it is told to.
+// crowd sends requests to a gated service whose handler ends when it is told to.
 type crowd struct {
 	gate    *web.Gate
 	handler http.Handler
@@ -26,12 +26,11 @@ type crowd struct {
 
 func newCrowd(places int, wait time.Duration) *crowd {
 	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
-	r := room(func(http.ResponseWriter, *http.Request) error {
+	r := service(func(http.ResponseWriter, *http.Request, web.Address) error {
 		<-c.release
 		return nil
 	})
-	r.Gate = c.gate
-	c.handler = r.Handler(web.Options{Log: slog.New(slog.DiscardHandler)})
+	c.handler = r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
 	return c
 }
 
@@ -86,7 +85,7 @@ func TestGateShedsLoad(t *testing.T) {
 		c.expect(t, 0, 0)
 		c.send(3) // more than may wait
 		c.expect(t, 0, 3)
-		if got, want := c.gate.Crowd(), (web.Crowd{Places: 4, Inside: 4, Waiting: 4, Shed: 3}); got != want {
+		if got, want := c.gate.Stats(), (web.GateStats{Places: 4, Inside: 4, Waiting: 4, Shed: 3}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		c.expectLoad(t, 2, 10*time.Minute)
@@ -101,7 +100,7 @@ func TestGateShedsLoad(t *testing.T) {
 		close(c.release)
 		c.expect(t, 5, 6)
 		c.expectLoad(t, 0, 0)
-		if got, want := c.gate.Crowd(), (web.Crowd{Places: 4, Shed: 6}); got != want {
+		if got, want := c.gate.Stats(), (web.GateStats{Places: 4, Shed: 6}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		for _, seconds := range c.retry {
@@ -115,9 +114,9 @@ func TestGateShedsLoad(t *testing.T) {
 // TestGateOpensAfterPanic: a place is given back however a request ends.
 func TestGateOpensAfterPanic(t *testing.T) {
 	t.Parallel()
-	r := room(func(http.ResponseWriter, *http.Request) error { panic("boom") })
-	r.Gate = web.NewGate(1, 0)
-	h := r.Handler(web.Options{Log: slog.New(slog.DiscardHandler)})
+	r := service(func(http.ResponseWriter, *http.Request, web.Address) error { panic("boom") })
+	gate := web.NewGate(1, 0)
+	h := r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate})
 	for range 3 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
@@ -125,31 +124,30 @@ func TestGateOpensAfterPanic(t *testing.T) {
 			t.Errorf("status %d", w.Code)
 		}
 	}
-	if r.Gate.Load() != 0 {
-		t.Errorf("load %v", r.Gate.Load())
+	if gate.Load() != 0 {
+		t.Errorf("load %v", gate.Load())
 	}
 }
 
-// TestStepOut: who waits beside the gate lets another in, and takes a place again
-// before he goes on; he who never does has none to give back.
-func TestStepOut(t *testing.T) {
+// TestReleaseSlot: a handler that waits without its slot lets another in, and
+// takes a slot again before it goes on; one that never does has none to release.
+func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate, outside := web.NewGate(1, time.Second), make(chan string)
-		r := room(func(w http.ResponseWriter, req *http.Request) error {
-			web.StepOut(w)
-			web.StepOut(w)
+		r := service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
+			web.ReleaseSlot(w)
+			web.ReleaseSlot(w)
 			if <-outside == "done" {
 				return nil
 			}
-			if err := web.StepIn(w, req); err != nil {
+			if err := web.ReacquireSlot(w, req); err != nil {
 				return err
 			}
 			<-outside
-			return web.StepIn(w, req)
+			return web.ReacquireSlot(w, req)
 		})
-		r.Gate = gate
-		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), answers: map[int]int{}}
+		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate}), answers: map[int]int{}}
 		c.send(3)
 		c.expectLoad(t, 0, 0)
 		outside <- "in"
@@ -160,13 +158,13 @@ func TestStepOut(t *testing.T) {
 		c.expectLoad(t, 2, 10*time.Minute)
 		time.Sleep(time.Second)
 		c.expect(t, 0, 1)
-		outside <- "done" // he who is inside, or beside
+		outside <- "done" // the one with a slot, or one without
 		outside <- "done"
 		c.expect(t, 2, 1)
 		c.expectLoad(t, 0, 0)
-		ask(room(func(w http.ResponseWriter, req *http.Request) error {
-			web.StepOut(w) // of no gate
-			return web.StepIn(w, req)
+		ask(service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
+			web.ReleaseSlot(w) // of no gate
+			return web.ReacquireSlot(w, req)
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
 	})
 }

@@ -14,37 +14,85 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Handler answers a request, or returns the error with which its room's
-// ErrorWriter answers. An error after the answer has begun cuts the connection,
-// so that the client does not take a part for the whole. The text of an error
-// is logged, so it must not quote what a client sent.
-type Handler func(http.ResponseWriter, *http.Request) error
+// Handler answers a request that arrived at an address, or returns the error
+// that its service's ErrorWriter answers with. An error after the answer has
+// begun cuts the connection, so that the client does not take a part for the
+// whole. The text of an error is logged, so it must not quote what a client sent.
+type Handler func(http.ResponseWriter, *http.Request, Address) error
 
-// ErrorWriter answers with an error in the form of a room's protocol.
+// ErrorWriter answers with an error in the form of a service's protocol.
 type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
-// Room is one room as the listener sees it.
-type Room struct {
+// Service is one service as a listener sees it.
+type Service struct {
 	Name  string // in logs and metrics
 	Serve Handler
 	Error ErrorWriter
 
-	// Route names the route of a request for logs and metrics, out of a small
+	// Route names the route of a raw path for logs and metrics, out of a small
 	// fixed set: nothing that a client chose.
-	Route func(*http.Request) string
+	Route func(path string) string
 
-	// Gate, when not nil, bounds the requests that are worked on at once.
-	// Rooms may share one.
-	Gate *Gate
+	// Ungated says that the service answers also when every place of the gate is
+	// taken.
+	Ungated bool
 }
 
-// Options are what all rooms of a server have in common.
+// Mount is a service and the paths that it owns on a listener.
+type Mount struct {
+	Service
+	Owns func(path string) bool // by the raw path without the public prefix
+}
+
+// Mux gives each request of a listener to the service that owns its path. It
+// resolves the address of a request once and passes it on.
+type Mux struct {
+	Resolver *Resolver
+	Options  Options
+	Mounts   []Mount // the first that owns a path serves it
+	Default  Service // serves paths that nobody owns
+}
+
+// ServeHTTP implements http.Handler.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := m.Resolver.Resolve(r)
+	service := &m.Default
+	for i := range m.Mounts {
+		if m.Mounts[i].Owns(at.Path) {
+			service = &m.Mounts[i].Service
+			break
+		}
+	}
+	route := service.Route(at.Path)
+	if m.Options.Trace == nil {
+		service.handle(&m.Options, w, r, at, route)
+		return
+	}
+	m.Options.Trace(w, r, route, func(w http.ResponseWriter, r *http.Request) {
+		service.handle(&m.Options, w, r, at, route)
+	})
+}
+
+// Handler serves every path by the service, at addresses as the requests name
+// them.
+func (service Service) Handler(o Options) http.Handler {
+	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
+}
+
+// Options are what all services of a listener have in common.
 type Options struct {
 	Log *slog.Logger
 
+	// Gate, when not nil, bounds the requests that are worked on at once.
+	// Listeners may share one.
+	Gate *Gate
+
+	// Trace, when not nil, is called around every request.
+	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)
+
 	// Observe, when not nil, is told of every request. method and status are
 	// out of a small set; 499 stands for a client that did not wait.
-	Observe func(room, route, method string, status int, d time.Duration)
+	Observe func(service, route, method string, status int, d time.Duration)
 
 	// Pace at which a client must send its body and take the answer.
 	Pace Rate
@@ -54,63 +102,63 @@ type Options struct {
 // client went away: it is nobody's failure, and 5xx would be ours.
 const statusGone = 499
 
-// Handler is the room with all that stands around it. It sets X-Request-Id:
-// the client's, when it may be taken over, else a new one; an ErrorWriter finds
-// it in the answer's header.
-func (room Room) Handler(o Options) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		id := r.Header.Get("X-Request-Id")
-		if !ident.ValidRequestID(id) {
-			id = ident.New()
-		}
-		w.Header().Set("X-Request-Id", id)
-		body := paceBody(w, r, o.Pace)
-		rec := newResponse(w, body, o.Pace)
+// handle serves a request with all that stands around a service's own handler.
+// It sets X-Request-Id: the client's, when it is valid, else a new one; an
+// ErrorWriter finds it in the header of the answer.
+func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Request, at Address, route string) {
+	start := time.Now()
+	id := r.Header.Get("X-Request-Id")
+	if !ident.ValidRequestID(id) {
+		id = ident.New()
+	}
+	w.Header().Set("X-Request-Id", id)
+	body := paceBody(w, r, o.Pace)
+	rec := newResponse(w, body, o.Pace)
+	if !service.Ungated {
+		rec.gate = o.Gate
+	}
 
-		err := room.serve(rec, r)
-		begun := rec.status != 0
-		left := err != nil && gone(r, body, err)
-		switch {
-		case begun:
-		case err == nil:
-			rec.WriteHeader(http.StatusOK)
-		default:
-			if errors.Is(err, errShed) {
-				w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds()))
-			}
-			room.Error(rec, r, err) // also who seems to have left may only have closed its side
+	err := service.serve(rec, r, at)
+	begun := rec.status != 0
+	left := err != nil && gone(r, body, err)
+	switch {
+	case begun:
+	case err == nil:
+		rec.WriteHeader(http.StatusOK)
+	default:
+		if errors.Is(err, errShed) {
+			w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds()))
 		}
-		x := exchange{id: id, route: room.Route(r), method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, took: time.Since(start), left: left}
-		if left && !begun {
-			x.status = statusGone
-		}
-		if o.Observe != nil {
-			o.Observe(room.Name, x.route, x.method, x.status, x.took)
-		}
-		room.log(r.Context(), o.Log, x, err)
-		if begun && err != nil {
-			panic(http.ErrAbortHandler) // the server's way to cut a connection
-		}
-		if r.Close && body != nil {
-			body.linger(w.Header())
-		}
-	})
+		service.Error(rec, r, err) // also for a client that seems to have left: it may only have closed its side
+	}
+	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, took: time.Since(start), left: left}
+	if left && !begun {
+		x.status = statusGone
+	}
+	if o.Observe != nil {
+		o.Observe(service.Name, x.route, x.method, x.status, x.took)
+	}
+	service.log(r.Context(), o.Log, x, err)
+	if begun && err != nil {
+		panic(http.ErrAbortHandler) // the server's way to cut a connection
+	}
+	if r.Close && body != nil {
+		body.linger(w.Header())
+	}
 }
 
-// serve calls the room's handler inside its gate. A panic is an error.
-func (room Room) serve(w *response, r *http.Request) (err error) {
-	w.gate = room.Gate
-	if err := StepIn(w, r); err != nil {
+// serve calls the service's handler inside the gate. A panic is an error.
+func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
+	if err := ReacquireSlot(w, r); err != nil {
 		return err
 	}
-	defer StepOut(w)
+	defer ReleaseSlot(w)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.Wrap(fault.Internal, "internal error", &panicked{p, debug.Stack()})
 		}
 	}()
-	return room.Serve(w, r)
+	return service.Serve(w, r, at)
 }
 
 // panicked is a handler's panic as an error.
@@ -149,7 +197,7 @@ type exchange struct {
 
 // log writes the one line that a request has. It holds no path, no query, no
 // header and nothing of a body: those are secrets or a user's own.
-func (room Room) log(ctx context.Context, log *slog.Logger, x exchange, err error) {
+func (service *Service) log(ctx context.Context, log *slog.Logger, x exchange, err error) {
 	level := slog.LevelInfo
 	switch {
 	case err == nil, x.left:
@@ -163,7 +211,7 @@ func (room Room) log(ctx context.Context, log *slog.Logger, x exchange, err erro
 	}
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
-		slog.String("room", room.Name), slog.String("method", x.method), slog.String("route", x.route),
+		slog.String("service", service.Name), slog.String("method", x.method), slog.String("route", x.route),
 		slog.Int("status", x.status), slog.Duration("took", x.took), slog.Int64("bytes", x.bytes), slog.String("request_id", x.id))
 	if err != nil {
 		attrs = append(attrs, slog.String("fault", fault.CodeOf(err).String()), slog.String("error", err.Error()))

@@ -25,8 +25,8 @@ func plainError(w http.ResponseWriter, _ *http.Request, err error) {
 	_, _ = io.WriteString(w, fault.CodeOf(err).String())
 }
 
-func room(serve web.Handler) web.Room {
-	return web.Room{Name: "test", Serve: serve, Error: plainError, Route: func(*http.Request) string { return "thing" }}
+func service(serve web.Handler) web.Service {
+	return web.Service{Name: "test", Serve: serve, Error: plainError, Route: func(string) string { return "thing" }}
 }
 
 // journal is a log that can be read while it is written.
@@ -64,7 +64,7 @@ func ask(h http.Handler, method, target string, header map[string]string) *httpt
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	var log journal
-	h := room(func(http.ResponseWriter, *http.Request) error { return nil }).Handler(web.Options{Log: log.logger(slog.LevelInfo)})
+	h := service(func(http.ResponseWriter, *http.Request, web.Address) error { return nil }).Handler(web.Options{Log: log.logger(slog.LevelInfo)})
 	for sent, kept := range map[string]bool{"from-proxy.1": true, "": false, "a b": false, strings.Repeat("x", 65): false} {
 		got := ask(h, "GET", "/", map[string]string{"X-Request-Id": sent}).Header().Get("X-Request-Id")
 		if (got == sent) != kept || got == "" {
@@ -86,29 +86,29 @@ func TestObserveAndLog(t *testing.T) {
 		status int
 		log    []string
 	}{
-		{"an answer", "GET", func(w http.ResponseWriter, _ *http.Request) error {
+		{"an answer", "GET", func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			_, err := io.WriteString(w, "12345")
 			return err
-		}, 200, []string{"level=INFO", "room=test", "method=GET", "route=thing", "status=200", "bytes=5"}},
-		{"nothing written", "DELETE", func(http.ResponseWriter, *http.Request) error { return nil }, 200, []string{"status=200"}},
-		{"a refusal", "POST", func(http.ResponseWriter, *http.Request) error {
+		}, 200, []string{"level=INFO", "service=test", "method=GET", "route=thing", "status=200", "bytes=5"}},
+		{"nothing written", "DELETE", func(http.ResponseWriter, *http.Request, web.Address) error { return nil }, 200, []string{"status=200"}},
+		{"a refusal", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
 			return fault.New(fault.Denied, "no such key")
 		}, 401, []string{"level=INFO", "status=401", "fault=denied", `error="no such key"`}},
-		{"an engine away", "POST", func(http.ResponseWriter, *http.Request) error {
+		{"an engine away", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
 			return fault.Wrap(fault.Unavailable, "try later", cause)
 		}, 503, []string{"level=WARN", "status=503", "fault=unavailable", "disk on fire"}},
-		{"a bug", "POST", func(http.ResponseWriter, *http.Request) error { return cause }, 500, []string{"level=ERROR", "fault=internal", "disk on fire"}},
-		{"a made-up method", "BREW", func(http.ResponseWriter, *http.Request) error { return nil }, 200, []string{"method=other"}},
-		{"a panic", "POST", func(http.ResponseWriter, *http.Request) error { panic("boom") }, 500, []string{"level=ERROR", "panic: boom", "handler_test.go"}},
+		{"a bug", "POST", func(http.ResponseWriter, *http.Request, web.Address) error { return cause }, 500, []string{"level=ERROR", "fault=internal", "disk on fire"}},
+		{"a made-up method", "BREW", func(http.ResponseWriter, *http.Request, web.Address) error { return nil }, 200, []string{"method=other"}},
+		{"a panic", "POST", func(http.ResponseWriter, *http.Request, web.Address) error { panic("boom") }, 500, []string{"level=ERROR", "panic: boom", "handler_test.go"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var log journal
 			var seen string
-			h := room(tc.serve).Handler(web.Options{
+			h := service(tc.serve).Handler(web.Options{
 				Log: log.logger(slog.LevelInfo),
-				Observe: func(room, route, method string, status int, d time.Duration) {
-					seen += fmt.Sprintln(room, route, method, status, d >= 0)
+				Observe: func(service, route, method string, status int, d time.Duration) {
+					seen += fmt.Sprintln(service, route, method, status, d >= 0)
 				},
 			})
 			w := ask(h, tc.method, "/secret-path?token=secret-query", map[string]string{"Authorization": "secret-header"})
@@ -138,7 +138,7 @@ func TestObserveAndLog(t *testing.T) {
 func TestProvisionalAnswer(t *testing.T) {
 	t.Parallel()
 	observed := make(chan int, 1)
-	base := start(t, room(func(w http.ResponseWriter, _ *http.Request) error {
+	base := start(t, service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -159,7 +159,7 @@ func TestProvisionalAnswer(t *testing.T) {
 func TestQuietLog(t *testing.T) {
 	t.Parallel()
 	var log journal
-	h := room(func(http.ResponseWriter, *http.Request) error { return nil }).Handler(web.Options{Log: log.logger(slog.LevelWarn)})
+	h := service(func(http.ResponseWriter, *http.Request, web.Address) error { return nil }).Handler(web.Options{Log: log.logger(slog.LevelWarn)})
 	ask(h, "GET", "/", nil)
 	if log.String() != "" {
 		t.Errorf("logged %s", log.String())
@@ -171,11 +171,11 @@ func TestQuietLog(t *testing.T) {
 func TestErrorAfterTheAnswerBegan(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]web.Handler{
-		"error": func(w http.ResponseWriter, _ *http.Request) error {
+		"error": func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			_, _ = io.WriteString(w, "the first half")
 			return errors.New("the snapshot is gone")
 		},
-		"panic": func(w http.ResponseWriter, _ *http.Request) error {
+		"panic": func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			_, _ = io.WriteString(w, "the first half")
 			panic("boom")
 		},
@@ -183,7 +183,7 @@ func TestErrorAfterTheAnswerBegan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log journal
-			base := start(t, room(serve).Handler(web.Options{Log: log.logger(slog.LevelError)}), web.DefaultLimits())
+			base := start(t, service(serve).Handler(web.Options{Log: log.logger(slog.LevelError)}), web.DefaultLimits())
 			res, err := http.Get(base)
 			if err == nil {
 				_, err = io.ReadAll(res.Body)
@@ -205,7 +205,7 @@ func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	var log journal
 	entered, observed := make(chan struct{}), make(chan int, 1)
-	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+	h := service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		close(entered)
 		<-r.Context().Done()
 		return fault.Wrap(fault.Unavailable, "interrupted", r.Context().Err())
@@ -236,13 +236,12 @@ func TestClientLeaves(t *testing.T) {
 }
 
 func BenchmarkHandler(b *testing.B) {
-	h := room(func(w http.ResponseWriter, _ *http.Request) error {
+	h := service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	})
-	h.Gate = web.NewGate(64, time.Second)
 	written := struct{ io.Writer }{io.Discard} // slog would not even format for io.Discard itself
-	handler := h.Handler(web.Options{Log: slog.New(slog.NewJSONHandler(written, nil)), Pace: web.DefaultLimits().Pace})
+	handler := h.Handler(web.Options{Log: slog.New(slog.NewJSONHandler(written, nil)), Pace: web.DefaultLimits().Pace, Gate: web.NewGate(64, time.Second)})
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	b.ReportAllocs()
 	for b.Loop() {

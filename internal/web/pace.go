@@ -85,7 +85,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What is taken of a body that nobody wants: more than the largest that rooms
+// What is taken of a body that nobody wants: more than the largest that services
 // do want, for a peer that sends it whole before it reads the answer.
 const (
 	lingerBytes = 4 << 20

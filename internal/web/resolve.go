@@ -16,6 +16,12 @@ type Address struct {
 	Origin
 	Target string // path and query as the client sent them, with the public prefix
 	Path   string // raw path without query and without prefix
+
+	// Err says why the address is not known: fault.Invalid when the request
+	// target is not a path, when the Host header is missing or malformed, or when
+	// a trusted proxy forwards what cannot be parsed. Of the other fields only
+	// Path is then set, if the request has one.
+	Err error
 }
 
 // Resolver tells the public address of requests. It is safe for concurrent use.
@@ -62,37 +68,20 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return ip.Unmap().Prefix(ip.Unmap().BitLen())
 }
 
-// Resolve tells where a request arrived. fault.Invalid when the request target
-// is no path, when the Host header is missing or malformed, or when a trusted
-// proxy forwards what cannot be parsed.
-func (r *Resolver) Resolve(req *http.Request) (Address, error) {
+// Resolve returns where a request arrived.
+func (r *Resolver) Resolve(req *http.Request) Address {
 	target, ok := originForm(req.RequestURI)
 	if !ok {
-		return Address{}, errPath
+		return Address{Err: errPath}
 	}
 	o, err := r.origin(req)
 	if err != nil {
-		return Address{}, err
+		path, _, _ := strings.Cut(target, "?") // a public URL, whose prefix it could have, has no such error
+		return Address{Path: path, Err: err}
 	}
 	public, inner := o.Map(target)
 	path, _, _ := strings.Cut(inner, "?")
-	return Address{Origin: o, Target: public, Path: path}, nil
-}
-
-// Path is the path of Address alone, which costs less. It is "" where Resolve
-// finds no path; that the origin can be told, Path does not say.
-func (r *Resolver) Path(req *http.Request) string {
-	target, ok := originForm(req.RequestURI)
-	if !ok {
-		return ""
-	}
-	var o Origin
-	if r.public != nil {
-		o = *r.public
-	}
-	_, inner := o.Map(target)
-	path, _, _ := strings.Cut(inner, "?")
-	return path
+	return Address{Origin: o, Target: public, Path: path}
 }
 
 // originForm is path and query of a request target. A client that believes to

@@ -94,7 +94,8 @@ func TestResolveOrigin(t *testing.T) {
 		{"an impossible port", arrival{peer: proxy, host: "a", header: header{"X-Forwarded-Port": "70000"}}, ""},
 		{"an impossible host", arrival{peer: proxy, host: "a", header: header{"X-Forwarded-Host": "a b"}}, ""},
 	} {
-		a, err := behind.Resolve(tc.arrival.request())
+		a := behind.Resolve(tc.arrival.request())
+		err := a.Err
 		switch {
 		case tc.want == "" && !fault.Is(err, fault.Invalid):
 			t.Errorf("%s: %s, %v; want a refusal", tc.name, a, err)
@@ -146,8 +147,8 @@ func TestForwardedGrammar(t *testing.T) {
 		strings.Repeat(`for=192.0.2.1;host=a, `, 1_000): true,
 	} {
 		r := arrival{peer: proxy, host: "in", header: map[string]string{"Forwarded": value}}.request()
-		if _, err := behind.Resolve(r); (err == nil) != ok {
-			t.Errorf("%.60q: %v", value, err)
+		if at := behind.Resolve(r); (at.Err == nil) != ok {
+			t.Errorf("%.60q: %v", value, at.Err)
 		}
 	}
 }
@@ -165,18 +166,18 @@ func TestResolvePublicURL(t *testing.T) {
 		want.Origin = web.Origin{Scheme: "https", Host: "example.org", Port: 443, Prefix: "/sync"}
 		// Whatever host the request names, and be it none.
 		in := arrival{peer: proxy, target: target, host: "a b", header: map[string]string{"X-Forwarded-Host": "x"}}
-		if got, err := r.Resolve(in.request()); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", target, got, err, want)
+		if got := r.Resolve(in.request()); got != want {
+			t.Errorf("%s: %+v; want %+v", target, got, want)
 		}
 	}
 	for _, target := range []string{"*", "example.org:443"} {
-		if _, err := r.Resolve(arrival{target: target}.request()); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v", target, err)
+		if at := r.Resolve(arrival{target: target}.request()); !fault.Is(at.Err, fault.Invalid) {
+			t.Errorf("%s: %v", target, at.Err)
 		}
 	}
 }
 
-// Path is what Resolve says, and does not need a host for it.
+// The path is known without a host.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	for public, targets := range map[string]map[string]string{
@@ -186,13 +187,12 @@ func TestPath(t *testing.T) {
 		r := resolver(t, public)
 		for target, want := range targets {
 			req := &http.Request{Host: "example.org", RequestURI: target}
-			at, err := r.Resolve(req)
-			if got := r.Path(req); got != want || err == nil && got != at.Path {
-				t.Errorf("%q below %q: path %q, resolved %q, want %q", target, public, got, at.Path, want)
+			if got := r.Resolve(req).Path; got != want {
+				t.Errorf("%q below %q: path %q, want %q", target, public, got, want)
 			}
 			req.Host = ""
-			if got := r.Path(req); got != want {
-				t.Errorf("%q below %q without a host: path %q", target, public, got)
+			if got := r.Resolve(req); got.Path != want || public == "" && got.Err == nil {
+				t.Errorf("%q below %q without a host: path %q, %v", target, public, got.Path, got.Err)
 			}
 		}
 	}
@@ -222,10 +222,10 @@ func FuzzResolve(f *testing.F) {
 		if forwarded != "" {
 			in.header["Forwarded"] = forwarded
 		}
-		a, err := r.Resolve(in.request())
-		if err != nil {
-			if !fault.Is(err, fault.Invalid) {
-				t.Fatalf("refused with %v", err)
+		a := r.Resolve(in.request())
+		if a.Err != nil {
+			if !fault.Is(a.Err, fault.Invalid) {
+				t.Fatalf("refused with %v", a.Err)
 			}
 			return
 		}
@@ -245,8 +245,8 @@ func BenchmarkResolve(b *testing.B) {
 			r, in := resolver(b, public), arrival{host: "example.org:8000"}.request()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := r.Resolve(in); err != nil {
-					b.Fatal(err)
+				if at := r.Resolve(in); at.Err != nil {
+					b.Fatal(at.Err)
 				}
 			}
 		})

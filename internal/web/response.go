@@ -14,7 +14,7 @@ type response struct {
 	conn   *http.ResponseController // nil: no limit
 	body   *pacedBody               // of the request; nil: none
 
-	gate   *Gate // of the room; nil: none
+	gate   *Gate // of the service; nil: none
 	inside bool  // the request has a place at it
 }
 

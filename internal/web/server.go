@@ -32,7 +32,7 @@ func DefaultLimits() Limits {
 
 // NewServer returns a server with these limits. Over the header's limits
 // net/http answers by itself, 431 or by closing the connection. A handler that
-// is none of Room.Handler must answer within the grace of the pace, its body
+// is not a Mux must answer within the grace of the pace, its body
 // included, because nothing moves its deadlines on.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 	return &http.Server{
@@ -48,14 +48,14 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 	}
 }
 
-// endingKey is that of a server's ending in the contexts of its requests.
-type endingKey struct{}
+// shuttingDownKey is that of a server's ending in the contexts of its requests.
+type shuttingDownKey struct{}
 
-// Ending ends when the server of a request takes no more of them and waits for
+// ShuttingDown ends when the server of a request takes no more of them and waits for
 // those that there are: for a handler that waits for something itself, and is to
 // answer now. ctx is the request's.
-func Ending(ctx context.Context) context.Context {
-	if ending, ok := ctx.Value(endingKey{}).(context.Context); ok {
+func ShuttingDown(ctx context.Context) context.Context {
+	if ending, ok := ctx.Value(shuttingDownKey{}).(context.Context); ok {
 		return ending
 	}
 	return context.Background()
@@ -82,7 +82,7 @@ func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error
 	defer end()
 	srv.RegisterOnShutdown(end)
 	srv.BaseContext = func(net.Listener) context.Context {
-		return context.WithValue(context.Background(), endingKey{}, ending)
+		return context.WithValue(context.Background(), shuttingDownKey{}, ending)
 	}
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

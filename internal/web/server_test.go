@@ -66,7 +66,7 @@ func impatient() web.Limits {
 
 // reader answers with the length of the body, or with how reading it failed.
 func reader(_ *testing.T, l web.Limits) http.Handler {
-	return room(func(w http.ResponseWriter, r *http.Request) error {
+	return service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 		n, err := io.Copy(io.Discard, r.Body)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return fault.New(fault.Invalid, "too slow")
@@ -147,7 +147,9 @@ func TestHugeHeader(t *testing.T) {
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	l := impatient()
-	deaf := room(func(http.ResponseWriter, *http.Request) error { return fault.New(fault.Denied, "who are you") }).
+	deaf := service(func(http.ResponseWriter, *http.Request, web.Address) error {
+		return fault.New(fault.Denied, "who are you")
+	}).
 		Handler(web.Options{Log: quiet, Pace: l.Pace})
 	for name, tc := range map[string]struct {
 		handler http.Handler
@@ -197,7 +199,7 @@ func TestSlowBody(t *testing.T) {
 func TestTruncatedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
-	base := start(t, room(func(_ http.ResponseWriter, r *http.Request) error {
+	base := start(t, service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return fault.New(fault.Invalid, "the body is not whole")
 		}
@@ -218,7 +220,7 @@ func TestTruncatedBody(t *testing.T) {
 func TestRefusedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
-	refuses := room(func(http.ResponseWriter, *http.Request) error { return fault.New(fault.Denied, "no") })
+	refuses := service(func(http.ResponseWriter, *http.Request, web.Address) error { return fault.New(fault.Denied, "no") })
 	refuses.Error = func(w http.ResponseWriter, _ *http.Request, _ error) {
 		w.Header().Set("Content-Length", "2")
 		w.WriteHeader(http.StatusUnauthorized)
@@ -269,7 +271,7 @@ func TestPaceIsOfThePeerOnly(t *testing.T) {
 			return r.Context().Err()
 		}
 	}
-	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+	h := service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		var b [4]byte
 		if err := pause(r); err != nil {
 			return err
@@ -332,7 +334,7 @@ func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	l := impatient()
 	failed := make(chan error, 1)
-	base := start(t, room(func(w http.ResponseWriter, _ *http.Request) error {
+	base := start(t, service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 		chunk := make([]byte, 1<<16)
 		for {
 			if _, err := w.Write(chunk); err != nil {
@@ -354,7 +356,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64
 	warm, held, release, notReady := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+	h := service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		if r.RequestURI == "/held" {
 			close(held)
 			<-release
@@ -445,7 +447,7 @@ func listening(base string) bool {
 func TestDrainRunsOutOfGrace(t *testing.T) {
 	t.Parallel()
 	entered, left := make(chan struct{}), make(chan error, 1)
-	h := room(func(_ http.ResponseWriter, r *http.Request) error {
+	h := service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		close(entered)
 		<-r.Context().Done()
 		left <- r.Context().Err()
@@ -468,7 +470,7 @@ func TestEnding(t *testing.T) {
 	waiting := make(chan struct{})
 	base, stop := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(waiting)
-		<-web.Ending(r.Context()).Done()
+		<-web.ShuttingDown(r.Context()).Done()
 		w.WriteHeader(http.StatusNoContent)
 	}), web.DefaultLimits(), web.Drain{Grace: 10 * time.Second})
 	answered := make(chan error, 1)
@@ -487,7 +489,7 @@ func TestEnding(t *testing.T) {
 		t.Error(err)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	if web.Ending(t.Context()).Done() != nil {
+	if web.ShuttingDown(t.Context()).Done() != nil {
 		t.Error("a request of no server ends with one")
 	}
 }

@@ -2,8 +2,10 @@ package binary
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -52,9 +54,11 @@ func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, pa
 	if err != nil {
 		return Answer{}, err
 	}
-	resp, err := client.Do(req)
+	var conn httptrace.GotConnInfo
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { conn = info }}
+	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, fmt.Errorf("%w (body of %d bytes, on a connection that was used before: %t, and idle for %v)", err, len(body), conn.Reused, conn.IdleTime)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)

@@ -117,7 +117,7 @@ func TestBackupBesidePostgres(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backup")
 	r := binary.Run(t, env, "backup", dir)
 	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" ||
-		!strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "room=syncstorage") {
+		!strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if found, err := os.ReadDir(dir); err != nil || len(found) != 3 {

@@ -24,7 +24,7 @@ func TestNewerSchemaOnSQLite(t *testing.T) {
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
 	path := filepath.Join(s.Data, "syncstorage.db")
-	alter(t, path, `INSERT INTO schema_migrations SELECT room, version + 1, 'adds', 'of a newer release', applied_at
+	alter(t, path, `INSERT INTO schema_migrations SELECT service, version + 1, 'adds', 'of a newer release', applied_at
 		FROM schema_migrations ORDER BY version DESC LIMIT 1`)
 	s.Kill()
 	s = binary.Start(t, s.Data)
@@ -56,11 +56,11 @@ func TestNewerSchemaOnSQLite(t *testing.T) {
 func TestNewerSchemaOnPostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	room := "HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url
-	s := binary.Launch(t, t.TempDir(), room)
+	service := "HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url
+	s := binary.Launch(t, t.TempDir(), service)
 	s.Verb("migrate")
 	s.Await("/readyz", http.StatusOK)
-	execute(t, url, `INSERT INTO schema_migrations SELECT room, version + 1, 'adds', 'of a newer release'
+	execute(t, url, `INSERT INTO schema_migrations SELECT service, version + 1, 'adds', 'of a newer release'
 		FROM schema_migrations ORDER BY version DESC LIMIT 1`)
 	if out := s.Verb("migrate"); out != "nothing to do\n" {
 		t.Errorf("migrate: %s", out)
@@ -131,7 +131,7 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	again := binary.Run(t, env, "migrate")
 	left := strings.Count(again.Stdout, "applied")
 	if again.Status != 0 || left == 0 {
-		t.Errorf("with room again: status %d\n%s%s", again.Status, again.Stdout, again.Stderr)
+		t.Errorf("with free space again: status %d\n%s%s", again.Status, again.Stdout, again.Stderr)
 	}
 	if n := lines(t, small); n != done+left {
 		t.Errorf("%d migrations were applied, then %d, and the ledger has %d", done, left, n)

@@ -91,6 +91,6 @@ func TestReferenceNames(t *testing.T) {
 	}
 	s.Token(1).Want(t, http.StatusOK, "GET", "/info/collections", "")
 	if _, err := os.Stat(filepath.Join(s.Data, "tokenserver.db")); err == nil {
-		t.Error("a room that is off has a database")
+		t.Error("a service that is off has a database")
 	}
 }

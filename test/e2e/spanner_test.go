@@ -38,7 +38,7 @@ func TestSpanner(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
 	s := binary.Launch(t, t.TempDir(), append(onSpanner(spannertest.Name(t)), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)...)
-	if out := s.Output.String(); !strings.Contains(out, "WARN") || !strings.Contains(out, "nothing is kept") {
+	if out := s.Output.String(); !strings.Contains(out, "WARN") || !strings.Contains(out, "no data is kept") {
 		t.Errorf("no warning of the emulator:\n%s", out)
 	}
 	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
@@ -48,7 +48,7 @@ func TestSpanner(t *testing.T) {
 	if a := c.Want(t, http.StatusServiceUnavailable, "PUT", "/storage/tabs/x", `{"payload":"early"}`); a.Header.Get("Retry-After") == "" {
 		t.Error("not migrated: nobody says when to come again")
 	}
-	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run holdfast migrate") || !strings.Contains(r.Stdout, "mend: start the emulator on ") {
+	if r := binary.Run(t, s.Env, "check"); r.Status != 1 || !strings.Contains(r.Stdout, "run holdfast migrate") || !strings.Contains(r.Stdout, "fix: start the emulator on ") {
 		t.Errorf("check of nothing: %d\n%s", r.Status, r.Stdout)
 	}
 	if out := s.Verb("migrate"); !strings.Contains(out, "syncstorage: applied 0001") {
@@ -58,7 +58,7 @@ func TestSpanner(t *testing.T) {
 	if out := s.Verb("migrate"); out != "nothing to do\n" {
 		t.Errorf("migrate again:\n%s", out)
 	}
-	if out := s.Verb("check"); !strings.Contains(out, "reached, tables are up to date, in an emulator") || strings.Contains(out, "WRONG") {
+	if out := s.Verb("check"); !strings.Contains(out, "which keeps no data") || strings.Contains(out, "WRONG") {
 		t.Errorf("check:\n%s", out)
 	}
 	requests(t, c)
@@ -75,7 +75,7 @@ func TestSpanner(t *testing.T) {
 
 	dir := filepath.Join(t.TempDir(), "backup")
 	r := binary.Run(t, s.Env, "backup", dir)
-	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" || !strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "room=syncstorage") {
+	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" || !strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
 		t.Errorf("backup: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if found, err := os.ReadDir(dir); err != nil || len(found) != 3 {

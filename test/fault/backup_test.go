@@ -1,16 +1,11 @@
 package fault
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,17 +16,23 @@ import (
 	"holdfast/test/binary"
 )
 
-// A backup that is made while all write is what was there at one moment while
-// it was made. That holds also when the server dies meanwhile. When the backup
-// itself dies there is none, or a whole one, and the next succeeds.
-func TestBackupOnSQLite(t *testing.T) {
+// A copy that is made while all write is what was there at one moment while it
+// was made.
+func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, testdb.SQLite(t)).installed(1)
+	onEach(t, map[engine]func(*testing.T){onSQLite: backupOfSQLite, onPostgres: dumpOfPostgres})
+}
+
+// backupOfSQLite makes backups, also while the server dies. When the backup itself
+// dies there is none, or a whole one, and the next succeeds.
+func backupOfSQLite(t *testing.T) {
+	t.Helper()
+	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	folder := t.TempDir()
 	length := time.Second // of a backup
-	h.rounds(20, func(round int) fault {
-		choose := rand.New(rand.NewPCG(h.seed, uint64(round)<<8|0xfe))
+	h.rounds(4, func(round int) fault {
+		choose := h.choice(round)
 		b := &backup{harness: h, dir: filepath.Join(folder, fmt.Sprint(round))}
 		b.moment = time.Duration(choose.Int64N(int64(length)))
 		switch round % 4 {
@@ -54,21 +55,14 @@ func TestBackupOnSQLite(t *testing.T) {
 	})
 }
 
-// What PostgreSQL's own tools copy while all write is what was there at one
-// moment, too.
-func TestDumpOfPostgres(t *testing.T) {
-	t.Parallel()
-	dump, restore, psql := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore"), binary.Program(t, "psql")
-	guide, err := os.ReadFile("../../docs/operations.md")
-	must(t, err)
-	leap := regexp.MustCompile(`(?m)^psql \S+ (--command=)"(UPDATE .*)"$`).FindSubmatch(guide)
-	if leap == nil {
-		t.Fatal("the guide does not say how numbers of changes are left out")
-	}
+// dumpOfPostgres copies with PostgreSQL's own tools.
+func dumpOfPostgres(t *testing.T) {
+	t.Helper()
+	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
 	url := testdb.PostgresDatabase(t)
-	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed(1)
+	h := newHarness(t, t.TempDir(), servicesOn(url)...)
 	h.server = h.serve()
-	for round := range 3 {
+	for round := range min(int(number(t, "FAULT_ROUNDS", 1)), 20) {
 		b := &backup{harness: h, dir: filepath.Join(t.TempDir(), "dump")}
 		h.quietly(round, func() {
 			b.begun = h.clock.Add(1)
@@ -77,8 +71,12 @@ func TestDumpOfPostgres(t *testing.T) {
 		})
 		other := testdb.PostgresDatabase(t)
 		run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
-		run(t, psql, other, string(leap[1])+string(leap[2]))
-		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), roomsOn(other)...)...), b.begun, b.ended, true)
+		for _, s := range services() {
+			if s.afterRestore != nil {
+				s.afterRestore(t, other)
+			}
+		}
+		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), servicesOn(other)...)...), b.begun, b.ended, true)
 	}
 }
 
@@ -145,14 +143,9 @@ func (b *backup) makeAndKill() {
 // nobodyNoticed fails if a request went without an answer.
 func (h *harness) nobodyNoticed() {
 	h.t.Helper()
-	for _, w := range h.writers {
-		if w.lost != nil {
-			h.t.Errorf("not answered: %s", w.lost)
-		}
-	}
-	for _, w := range h.authors() {
-		if w.lost != nil {
-			h.t.Errorf("not answered: %s", w.lost)
+	for _, w := range h.workloads {
+		for _, lost := range w.unanswered() {
+			h.t.Errorf("not answered: %s", lost)
 		}
 	}
 }
@@ -174,54 +167,9 @@ func (h *harness) serveAs(other *binary.Server, begun, ended int64, leaps bool) 
 	h.t.Helper()
 	live := h.server
 	h.server = other
-	for _, u := range h.users {
-		h.checkMoment(u, begun, ended)
-		if a, err := u.send(h, http.MethodPut, "/storage/restored/x", `{}`); err != nil || a.Status != http.StatusOK {
-			h.t.Errorf("a write to what was restored: %d %s %v", a.Status, a.Body, err)
-		}
-	}
-	for _, in := range h.installs {
-		h.checkInstallMoment(in, begun, ended, leaps)
-		a := h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
-		if seq, err := seqOf(a.Header.Get("ETag")); err != nil || leaps && seq <= in.knows() {
-			h.t.Errorf("what was restored gives out the number %d again, of %d that are known: %v", seq, in.knows(), err)
-		}
+	for _, w := range h.workloads {
+		w.checkCopy(h, begun, ended, leaps)
 	}
 	other.Kill()
 	h.server = live
-}
-
-// checkMoment looks for a stamp at which the user had just what is there. With
-// it every write acknowledged before the span is there, none that was sent
-// after it is, and every other is there or not as a whole and in order.
-func (h *harness) checkMoment(u *user, begun, ended int64) {
-	h.t.Helper()
-	_, there := h.read(u)
-	cuts := []moment{0}
-	for _, w := range u.writers {
-		for _, v := range w.trail {
-			cuts = append(cuts, v.stamp)
-		}
-	}
-	slices.Sort(cuts)
-	for _, cut := range slices.Compact(cuts) {
-		if !slices.ContainsFunc(u.writers, func(w *writer) bool { return !w.was(there[w.name], cut, begun, ended) }) {
-			return
-		}
-	}
-	for _, w := range u.writers {
-		h.t.Errorf("%s was never so, in the order of stamps; at the end it differed by%s", w.name, difference(there[w.name], w.state))
-	}
-}
-
-// was reports whether the writer's state was this when the user's newest stamp
-// was that, and whether that can have been in the span.
-func (w *writer) was(there state, newest moment, begun, ended int64) bool {
-	after, _ := slices.BinarySearchFunc(w.trail, newest+1, func(v version, m moment) int { return cmp.Compare(v.stamp, m) })
-	at, final := w.trail[after-1], after == len(w.trail)
-	if at.sent > ended || !final && w.trail[after].acked < begun {
-		return false
-	}
-	return maps.Equal(there, at.state) ||
-		final && w.lost != nil && w.lost.sent < ended && maps.Equal(there, w.lost.applied(at.state, w.lost.stampIn(there)))
 }

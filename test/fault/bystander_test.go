@@ -63,8 +63,20 @@ func (h *house) send(u *user, method, path, body string) error {
 // text is a signed request as it goes over the wire.
 func (h *house) text(u *user, method, path, body string) []byte {
 	h.t.Helper()
+	return h.wire(h.request(u, method, path, body))
+}
+
+// request is a signed request.
+func (h *house) request(u *user, method, path, body string) *http.Request {
+	h.t.Helper()
 	req, err := h.credentials(u).Request(h.t.Context(), method, path, body)
 	must(h.t, err)
+	return req
+}
+
+// wire is a request as it goes over the wire.
+func (h *house) wire(req *http.Request) []byte {
+	h.t.Helper()
 	var b bytes.Buffer
 	must(h.t, req.Write(&b))
 	return b.Bytes()

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/testdb"
-	"holdfast/test/binary"
 )
 
 // The database is stopped and started as its operator does it: the fast way,
@@ -21,7 +20,7 @@ func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
 	o := newOutage(t, db.URL(), db.URL())
-	o.rounds(10, func(round int) fault {
+	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
 			if round%2 == 1 {
@@ -29,7 +28,7 @@ func TestDatabaseStops(t *testing.T) {
 				o.await(o.load.after(10)) // on the connections that there are
 			}
 			must(t, db.Stop())
-			o.hold(round, choose)
+			o.hold(round, 2, choose)
 			must(t, db.Start())
 		}, recover: func() {
 			o.connect()
@@ -52,7 +51,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	must(t, err)
 	must(t, admin.Close(t.Context()))
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
-	o.rounds(10, func(round int) fault {
+	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
 		terminate := func() { // at least one, and any number
 			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, 1+choose.IntN(10))
@@ -61,14 +60,14 @@ func TestNoConnectionLeft(t *testing.T) {
 			if round%2 == 0 {
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT 0`)
 				terminate()
-				o.hold(round, choose)
+				o.hold(round, 2, choose)
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT -1`)
 				return
 			}
 			taken := takeAll(t, as("others", db.URL()))
 			terminate()
 			taken = append(taken, takeAll(t, as("others", db.URL()))...)
-			o.hold(round, choose)
+			o.hold(round, 2, choose)
 			for _, conn := range taken {
 				must(t, conn.Close(t.Context()))
 			}
@@ -107,14 +106,16 @@ func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
-	o := newOutage(t, db, db, "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_MAX_SIZE=2", "HOLDFAST_EXTSTORAGE__DATABASE_POOL_MAX_SIZE=2")
-	for len(o.writers) < 64 {
-		o.join(newUser(t, secret, int64(len(o.users)+1)), 11)
+	o := newOutage(t, db, db, settings(services(), "DATABASE_POOL_MAX_SIZE", "2")...)
+	var rows []string
+	for i, s := range services() {
+		o.workloads[i].grow(t, 32)
+		rows = append(rows, s.someRows)
 	}
-	o.rounds(10, func(round int) fault {
+	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
-			o.locked(`SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`, func() { o.hold(round, choose) })
+			o.locked(rows[round%len(rows)], func() { o.hold(round, len(rows), choose) })
 		}, recover: o.recovered}
 	})
 	o.end()
@@ -125,18 +126,14 @@ func TestLocks(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
 	o := newOutage(t, db, db)
-	locks := []string{
-		`SELECT 1 FROM user_collections WHERE collection_id = 0 FOR UPDATE`,
-		`LOCK TABLE user_collections IN ACCESS EXCLUSIVE MODE`,
-		`LOCK TABLE bsos IN ACCESS EXCLUSIVE MODE`,
-		`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
-		`LOCK TABLE ext_storage_records IN ACCESS EXCLUSIVE MODE`,
-		`LOCK TABLE ext_storage_outbox IN ACCESS EXCLUSIVE MODE`,
+	var locks []string
+	for _, s := range services() {
+		locks = append(locks, s.locks...)
 	}
-	o.rounds(20, func(round int) fault {
+	o.rounds(uint64(len(locks)), func(round int) fault {
 		choose := o.choice(round)
 		return fault{strike: func() {
-			o.locked(locks[round%len(locks)], func() { o.hold(round, choose) })
+			o.locked(locks[round%len(locks)], func() { o.hold(round, len(locks), choose) })
 		}, recover: o.recovered}
 	})
 	o.end()
@@ -149,62 +146,4 @@ func (o *outage) locked(sql string, during func()) {
 	o.execute(sql)
 	during()
 	o.execute(`ROLLBACK`)
-}
-
-// The processes of the database stand still: those that serve the server, or
-// all. They answer nobody, and nobody hears that they are gone.
-func TestFrozenDatabase(t *testing.T) {
-	t.Parallel()
-	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
-	o := newOutage(t, db.URL(), db.URL())
-	var pids []int
-	signal := func(sig syscall.Signal) {
-		for _, pid := range pids {
-			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(func() { signal(syscall.SIGCONT) }) // the server cannot be ended otherwise
-	o.rounds(20, func(round int) fault {
-		choose := o.choice(round)
-		return fault{strike: func() {
-			rows, err := o.admin.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' OR $1 AND pid <> pg_backend_pid()`, round%2 == 1)
-			must(t, err)
-			pids, err = pgx.CollectRows(rows, pgx.RowTo[int])
-			must(t, err)
-			if round%2 == 1 {
-				pids = append(pids, db.PID())
-			}
-			signal(syscall.SIGSTOP)
-			o.hold(round, choose)
-			signal(syscall.SIGCONT)
-		}, recover: o.recovered}
-	})
-	o.end()
-}
-
-// Two servers share a database, and writers of each user are at both. One of
-// them dies, or is told to end, and comes back while the other goes on.
-func TestTwoServers(t *testing.T) {
-	t.Parallel()
-	db := testdb.PostgresDatabase(t)
-	o := newOutage(t, db, db)
-	o.second = o.serve()
-	o.rounds(20, func(round int) fault {
-		victim := []**binary.Server{&o.server, &o.second}[round%2]
-		end := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[round/2%2]
-		var fresh *binary.Server
-		return fault{strike: func() {
-			(*victim).Signal(end)
-			o.await(o.load.after(10)) // of the other
-			<-(*victim).Ended
-			fresh = o.serve()
-			o.await(o.load.after(10))
-		}, recover: func() {
-			*victim = fresh
-			o.recovered()
-		}, deadly: true}
-	})
-	o.end()
 }

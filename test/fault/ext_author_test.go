@@ -31,14 +31,6 @@ func newAuthor(of *install, n int) *author {
 	return &author{n: n, name: fmt.Sprintf("a%d", n), of: of, state: entries{}}
 }
 
-// server is the one that an author talks to.
-func (h *harness) serverOf(w *author) *binary.Server {
-	if h.second != nil && w.n%2 == 1 {
-		return h.second
-	}
-	return h.server
-}
-
 // run writes until the fault is over. Who does not know what has become of a
 // deed asks again where that makes it happen once, and else looks at what is
 // there.
@@ -58,8 +50,9 @@ func (w *author) run(h *harness, l *load) {
 		if w.lost == nil {
 			d.known, d.sent = w.of.knows(), h.clock.Add(1)
 		}
-		a, answered := h.tell(l, h.serverOf(w), w.of, d.call)
+		a, answered := h.tell(l, h.serverOf(w.n), w.of, d.call)
 		if !answered {
+			d.refused = (d.refused || w.lost == nil) && a.Status == http.StatusServiceUnavailable
 			w.lost = d
 			if l.deadly {
 				return // perhaps with the server
@@ -88,7 +81,7 @@ var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
 // repeat asks again for what was done, and for another thing under its key.
 func (w *author) repeat(h *harness, l *load, d *deed, first binary.Answer) error {
-	again, answered := h.tell(l, h.serverOf(w), w.of, d.call)
+	again, answered := h.tell(l, h.serverOf(w.n), w.of, d.call)
 	switch {
 	case !answered:
 	case d.rejected != nil:
@@ -99,7 +92,7 @@ func (w *author) repeat(h *harness, l *load, d *deed, first binary.Answer) error
 	default:
 		other := d.call
 		other.body += " "
-		if a, answered := h.tell(l, h.serverOf(w), w.of, other); answered {
+		if a, answered := h.tell(l, h.serverOf(w.n), w.of, other); answered {
 			return (&rejection{status: http.StatusUnprocessableEntity, code: "IDEMPOTENCY_KEY_REUSED"}).held(a)
 		}
 	}

@@ -137,7 +137,7 @@ func (w *author) look(h *harness, l *load) {
 		return
 	}
 	at := w.somewhere()
-	a, answered := h.tell(l, h.serverOf(w), w.of, call{method: http.MethodGet, path: at.at()})
+	a, answered := h.tell(l, h.serverOf(w.n), w.of, call{method: http.MethodGet, path: at.at()})
 	if !answered {
 		return
 	}
@@ -201,7 +201,7 @@ func (h *harness) again(w *author) {
 	if d == nil || d.once() == "" {
 		return
 	}
-	a, err := w.of.send(h.t.Context(), h.client, h.serverOf(w).URL, d.call)
+	a, err := w.of.send(h.t.Context(), h.client, h.serverOf(w.n).URL, d.call)
 	if err == nil {
 		err = d.read(a)
 	}
@@ -211,16 +211,7 @@ func (h *harness) again(w *author) {
 	}
 	w.lost = nil
 	w.done(d, h.clock.Add(1))
-	h.tally.decided(a.Header.Get("Idempotency-Replayed") != "")
-}
-
-// decided counts a write without an answer.
-func (c *tally) decided(there bool) {
-	if there {
-		c.there++
-	} else {
-		c.absent++
-	}
+	h.decided(d, d.refused, a.Header.Get("Idempotency-Replayed") != "")
 }
 
 // settleDeed decides what has become of a deed without an answer: it was done as
@@ -238,7 +229,7 @@ func (h *harness) settleDeed(w *author, all entries) {
 	if maps.Equal(there, w.state) {
 		// What deletes what is not there does nothing: then it makes no difference.
 		if d != nil {
-			h.tally.decided(false)
+			h.decided(d, d.refused, false)
 		}
 		return
 	}
@@ -257,7 +248,7 @@ func (h *harness) settleDeed(w *author, all entries) {
 		h.t.Error(err)
 	}
 	w.done(d, h.clock.Add(1))
-	h.tally.decided(true)
+	h.decided(d, d.refused, true)
 	w.state = there
 }
 

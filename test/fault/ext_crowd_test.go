@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -28,24 +27,7 @@ import (
 // FAULT_MINUTE says how long they go on.
 func TestExtensionCrowd(t *testing.T) {
 	t.Parallel()
-	onEngines(t, runThrong)
-}
-
-// onEngines runs a test on every engine, with as many servers as that allows.
-func onEngines(t *testing.T, run func(t *testing.T, servers int, data string, vars ...string)) {
-	t.Helper()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		run(t, 1, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		run(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
-	})
-	t.Run("Citus", func(t *testing.T) {
-		t.Parallel()
-		run(t, 2, t.TempDir(), "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.CitusDatabase(t))
-	})
+	onEngines(t, []service{extService()}, []engine{onSQLite, onPostgres, onCitus}, runThrong)
 }
 
 const (
@@ -90,26 +72,14 @@ type snapshot struct {
 // gather migrates and starts servers, for clients that ask them by turns.
 func gather(t *testing.T, servers int, data string, vars ...string) (*throng, *harness) {
 	t.Helper()
-	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false")
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
-	c := &throng{t: t, start: time.Now(), in: newInstall(t, 1), history: map[spot]history{}, acked: map[int64]change{}}
-	spread := &spread{next: &http.Transport{MaxIdleConnsPerHost: crowdClients}}
-	h := &harness{t: t, data: data, vars: vars}
-	for range servers {
-		h.server = binary.Start(t, data, vars...)
-		spread.hosts = append(spread.hosts, strings.TrimPrefix(h.server.URL, "http://"))
-	}
-	c.client = &http.Client{Timeout: 2 * bound, Transport: spread} // a server's own bound comes first
-	t.Cleanup(spread.next.CloseIdleConnections)
-	h.client, c.base = c.client, h.server.URL
+	h := startCrowd(t, extService(), servers, data, vars...)
+	c := &throng{t: t, client: h.client, base: h.server.URL, start: time.Now(), in: newInstall(t, 1), history: map[spot]history{}, acked: map[int64]change{}}
 	return c, h
 }
 
-func runThrong(t *testing.T, servers int, data string, vars ...string) {
+func runThrong(t *testing.T, e engine, data string, vars ...string) {
 	t.Helper()
-	c, h := gather(t, servers, data, vars...)
+	c, h := gather(t, e.servers(), data, vars...)
 	inWaves(t, max(1, int(crowdTime(t)/throngPeriod)), throngPeriod, func(client, wave int) error {
 		return c.burst(client, (wave+client%wavesPerKeys)/wavesPerKeys)
 	})
@@ -117,8 +87,7 @@ func runThrong(t *testing.T, servers int, data string, vars ...string) {
 		return
 	}
 	c.settle(h)
-	h.installs = []*install{c.in}
-	h.audited()
+	(&extWorkload{installs: []*install{c.in}}).finish(h)
 	for _, at := range slices.SortedFunc(maps.Keys(c.history), spot.compare) {
 		if why := disorder(keyModel(), c.history[at]); why != "" {
 			t.Fatalf("%s/%s: %s", at.namespace, at.key, why)

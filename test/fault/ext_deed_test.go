@@ -31,7 +31,7 @@ type document struct {
 	fill int    // bytes
 }
 
-// String is the value as the room spells it: shorter names first.
+// String is the value as the service spells it: shorter names first.
 func (d document) String() string {
 	text := fmt.Sprintf(`{"n":%d`, d.n)
 	if d.p != 0 {
@@ -105,6 +105,7 @@ type deed struct {
 	rejected *rejection // that it has to meet, and then nothing is done
 	known    int64      // the newest change when it was sent
 	sent     int64      // when, by the harness's clock
+	refused  bool       // not merely lost: every time that it was asked for
 }
 
 // rejection is the error that a request is answered with.

@@ -23,9 +23,7 @@ func (h *house) call(in *install, c call) []byte {
 	h.t.Helper()
 	req, err := in.request(h.t.Context(), h.server.URL, c)
 	must(h.t, err)
-	var b bytes.Buffer
-	must(h.t, req.Write(&b))
-	return b.Bytes()
+	return h.wire(req)
 }
 
 // want makes a call that must be answered with the status.
@@ -181,17 +179,10 @@ func (h *house) stock(in *install, namespace string, keys, size int) {
 // stays small, others are served, and what was asked for piece by piece is whole.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		extensionMemory(t, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		extensionMemory(t, t.TempDir(), roomsOn(testdb.PostgresDatabase(t))...)
-	})
+	onEngines(t, []service{extService()}, both(), extensionMemory)
 }
 
-func extensionMemory(t *testing.T, data string, vars ...string) {
+func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	const keys, size, stalled, listing, importing = 5000, 4000, 24, 3, 2
 	h := openHouse(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)

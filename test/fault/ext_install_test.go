@@ -56,7 +56,7 @@ func extVars() []string {
 // newInstall has a token that no clock of these tests outlives.
 func newInstall(t *testing.T, n int) *install {
 	t.Helper()
-	in := &install{id: fmt.Sprintf("15a11000-0000-4000-8000-%012d", n), rows: map[spot]rowState{}}
+	in := &install{id: installID(n), rows: map[spot]rowState{}}
 	access := map[string]string{counter.namespace: "rw"}
 	for _, ns := range extNamespaces() {
 		access[ns] = "rw"
@@ -145,26 +145,6 @@ func (in *install) count(by int64) {
 	in.counted += by
 }
 
-// installed lets some installs be written to, too, by two authors each.
-func (h *harness) installed(installs int) *harness {
-	for n := range installs {
-		in := newInstall(h.t, n+1)
-		for range 2 {
-			in.authors = append(in.authors, newAuthor(in, len(h.authors())+len(in.authors)))
-		}
-		h.installs = append(h.installs, in)
-	}
-	return h
-}
-
-// authors are those of all installs.
-func (h *harness) authors() (all []*author) {
-	for _, in := range h.installs {
-		all = append(all, in.authors...)
-	}
-	return all
-}
-
 // call makes a call that is answered with the status, and reads its JSON.
 func (h *harness) call(in *install, status int, c call, into any) binary.Answer {
 	h.t.Helper()
@@ -188,3 +168,5 @@ func seqOf(etag string) (int64, error) {
 	}
 	return strconv.ParseInt(text, 10, 64)
 }
+
+func installID(n int) string { return fmt.Sprintf("15a11000-0000-4000-8000-%012d", n) }

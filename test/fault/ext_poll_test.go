@@ -32,7 +32,7 @@ func TestPollsAtStop(t *testing.T) {
 		})
 	}
 	// Each looks once, and again when it has left its place at the gate.
-	h.server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",room="extstorage",statement="ext.changes"} %d`, 2*polls))
+	h.server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="extstorage",statement="ext.changes"} %d`, 2*polls))
 	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}) // there is room for others
 	start := time.Now()
 	h.server.Signal(syscall.SIGTERM)
@@ -50,8 +50,8 @@ func TestPollsThroughOutage(t *testing.T) {
 	db := testdb.PostgresDatabase(t)
 	n := newNetwork(t, db)
 	slow := []string{"HOLDFAST_EXTSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=" + dbPatience.String(), "HOLDFAST_EXTSTORAGE__DATABASE_STATEMENT_TIMEOUT=" + dbPatience.String()}
-	near := openHouse(t, 0, t.TempDir(), roomsOn(db)...)
-	far := openHouse(t, 0, t.TempDir(), append(slow, roomsOn(n.url)...)...)
+	near := openHouse(t, 0, t.TempDir(), servicesOn(db)...)
+	far := openHouse(t, 0, t.TempDir(), append(slow, servicesOn(n.url)...)...)
 	in := newInstall(t, 1)
 	poll := func(since int64) (binary.Answer, time.Duration) {
 		start := time.Now()

@@ -19,7 +19,7 @@ import (
 // moment, and nobody is refused what there was room for.
 func TestQuotaEdge(t *testing.T) {
 	t.Parallel()
-	onEngines(t, quotaEdge)
+	onEngines(t, []service{extService()}, []engine{onSQLite, onPostgres, onCitus}, quotaEdge)
 }
 
 // The quota of the install, which all three reach.
@@ -58,9 +58,9 @@ type overQuota struct {
 	at   int64 // time
 }
 
-func quotaEdge(t *testing.T, servers int, data string, vars ...string) {
+func quotaEdge(t *testing.T, on engine, data string, vars ...string) {
 	t.Helper()
-	c, h := gather(t, servers, data, append(vars, fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", edgeKeys),
+	c, h := gather(t, on.servers(), data, append(vars, fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", edgeKeys),
 		fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__NAMESPACES=%d", edgeNamespaces), fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__BYTES=%d", edgeBytes))...)
 	e := &edge{throng: c, sizes: map[int64]int64{}, sent: map[int64]int64{}, ends: map[int64]bool{}}
 	access := map[string]string{}

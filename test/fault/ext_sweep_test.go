@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -15,27 +14,20 @@ import (
 // each record was removed once, by a change of its own, and the counters agree.
 func TestKilledSweep(t *testing.T) {
 	t.Parallel()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		killedSweep(t, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		killedSweep(t, t.TempDir(), roomsOn(testdb.PostgresDatabase(t))...)
-	})
+	onEngines(t, []service{extService()}, both(), killedSweep)
 }
 
-func killedSweep(t *testing.T, data string, vars ...string) {
+func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	const keys = 2000
 	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false",
-		"HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=1ms", "HOLDFAST_EXTSTORAGE__SWEEP_LIMIT=50")
+		"HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=1ms", "HOLDFAST_EXTSTORAGE__SWEEP_AFTER=30m", "HOLDFAST_EXTSTORAGE__SWEEP_LIMIT=50")
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
 	hands := newHands(t)
 	in := newInstall(t, 1)
-	h := &harness{t: t, data: data, client: &http.Client{Timeout: bound}, installs: []*install{in}, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)}
+	h := &harness{t: t, data: data, client: &http.Client{Timeout: bound}, workloads: []workload{&extWorkload{installs: []*install{in}}}, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)}
 	t.Cleanup(h.client.CloseIdleConnections)
 	h.server = hands.serve(data, vars...)
 	for from := 0; from < keys; from += 20 {
@@ -46,7 +38,7 @@ func killedSweep(t *testing.T, data string, vars ...string) {
 		h.call(in, http.StatusOK, call{method: http.MethodPost, path: "/namespaces/settings/records", body: asJSON(map[string]any{"items": items})}, nil)
 	}
 	h.checkFeed(in, h.entries(in))
-	h.audited() // before anybody dies who tells
+	h.finish() // before anybody dies who tells
 	hands.set(time.Hour)
 	for choose, kills := h.choice(0), 0; ; kills++ {
 		lines := h.changes(in, int64(len(in.feed)))
@@ -55,7 +47,7 @@ func killedSweep(t *testing.T, data string, vars ...string) {
 			break
 		}
 		pause(nil, time.Duration(choose.IntN(30))*time.Millisecond)
-		if kills < 5 {
+		if kills < 3 {
 			h.server.Kill()
 			h.server = hands.serve(data, vars...)
 		}
@@ -70,5 +62,5 @@ func killedSweep(t *testing.T, data string, vars ...string) {
 	if expired != keys || len(in.feed) != 2*keys || len(in.rows) != 0 {
 		t.Errorf("seed %d: %d changes, of which %d removed something that has expired; %v are left", h.seed, len(in.feed), expired, in.rows)
 	}
-	h.audited()
+	h.finish()
 }

@@ -9,37 +9,42 @@
 // a user is given twice, and none is at or before one that was known when its
 // request was sent. Counts and usage are the sums of what is listed.
 //
-// Extension storage, which the files ext_* are about, promises as much of its
+// Extension storage promises as much of its
 // revisions and changes, and more: a request with a key of its own happens once,
 // however often it comes; the feed has all changes, without a gap and in their
-// order; and the audit was told of each, at least once.
+// order; and the audit was told of each, at least once. Of accounts the promise
+// is that keys and storage users belong together for good.
 //
 // While a server lives it answers in bounded time, at worst with 503 and when to
 // come again; it finds its way back by itself and leaves nothing open behind.
 //
+// A fault is written once, and names the engines that it can happen to. A service
+// brings a workload: how its clients write and read, and what an acknowledgement
+// promises. One server runs the workloads of all services, so every fault meets
+// every service on every engine that both have; FAULT_SERVICE leaves one. What
+// only one service has to promise is in the files that begin with its name.
+//
 // All rounds of a test share one data folder: each recovers what the one before
-// has recovered. FAULT_ROUNDS says how many there are. The random choices of a
-// writer follow from FAULT_SEED, the round and the writer; what the machine
-// does meanwhile does not, so a replay repeats the workload and the intended
-// moment, not the instruction at which a process died.
+// has recovered. By default there are as many as a fault has kinds, so that each
+// kind happens; FAULT_ROUNDS says otherwise. The random choices of a client
+// follow from FAULT_SEED, the round and the client; what the machine does
+// meanwhile does not, so a replay repeats the workload and the intended moment,
+// not the instruction at which a process died.
 package fault
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -49,53 +54,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Exit(binary.Main(m))
-}
-
-// A kill -9 takes away what the server had in memory and not yet in a file.
-func TestKillOnSQLite(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, testdb.SQLite(t)).installed(2)
-	h.server = h.serve()
-	h.rounds(20, func(int) fault {
-		return fault{strike: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
-	})
-}
-
-// The server and the database are killed in turns: one leaves transactions
-// behind at the other, the other takes them from it.
-func TestKillOnPostgres(t *testing.T) {
-	t.Parallel()
-	db := testdb.DurablePostgres(t)
-	h := newHarness(t, t.TempDir(), roomsOn(db.URL())...).installed(2)
-	h.server = h.serve()
-	server := fault{strike: func() { h.server.Kill() }, recover: func() {
-		abandoned(t, db.URL())
-		h.server = h.serve()
-	}, deadly: true}
-	database := fault{strike: func() { must(t, db.Kill()) }, recover: func() {
-		must(t, db.Start())
-		h.server.Await("/readyz", http.StatusOK)
-	}}
-	h.rounds(10, func(round int) fault { return []fault{server, database}[round%2] })
-}
-
-// onBoth runs a test on both engines, with the folder of a server's data and
-// its settings.
-func onBoth(t *testing.T, run func(t *testing.T, data string, vars ...string)) {
-	t.Helper()
-	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		run(t, testdb.SQLite(t))
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		run(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
-	})
-}
-
-// roomsOn are the settings of a server whose rooms are all in one database.
-func roomsOn(url string) []string {
-	return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url}
 }
 
 // fault is what happens to a server under load, which goes on until strike has
@@ -108,59 +66,57 @@ type fault struct {
 	certain         bool // a write that is refused has not been done
 }
 
-// harness is a server, those who write to it, and what they know.
+// harness is a server, the workloads of its services, and the fault.
 type harness struct {
-	t        *testing.T
-	seed     uint64
-	data     string
-	vars     []string
-	client   *http.Client
-	server   *binary.Server
-	second   *binary.Server // on the same database, for every other writer; may be nil
-	users    []*user
-	writers  []*writer
-	installs []*install    // none, or the room of extensions is written to, too
-	load     *load         // of the round
-	leaps    bool          // the clock does, and open batches may end by it
-	stages   bool          // a commit that is not done may leave its own records in the batch
-	enough   int           // at most 20 more acknowledgements than this are waited for in a round
-	bound    time.Duration // in which a request is answered, come what may
-	tally    tally
-	clock    atomic.Int64 // ticks when a request is sent and when it is acknowledged
+	t         *testing.T
+	seed      uint64
+	data      string
+	vars      []string
+	client    *http.Client
+	server    *binary.Server
+	second    *binary.Server // on the same database, for every other client; may be nil
+	workloads []workload
+	load      *load         // of the round
+	leaps     bool          // the clock does, and open batches may end by it
+	enough    int           // at most 20 more acknowledgements than this are waited for in a round
+	bound     time.Duration // in which a request is answered, come what may
+	tally     tally
+	clock     atomic.Int64 // ticks when a request is sent and when it is acknowledged
 }
 
-const (
-	users          = 3
-	writersPerUser = 3
-)
-
+// newHarness migrates what a server finds under the settings, and has the
+// workload of every service.
 func newHarness(t *testing.T, data string, vars ...string) *harness {
 	t.Helper()
+	return harnessOf(t, services(), false, data, vars...)
+}
+
+// harnessOf has the workloads of some services, with few clients or more.
+func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string) *harness {
+	t.Helper()
+	if len(of) == 0 {
+		t.Skip("the service that FAULT_SERVICE names has no backend for the engine")
+	}
 	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed is easier to pass on without a sign
 	h.data = data
-	h.vars = append(append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false"), extVars()...)
+	h.vars = slices.Clone(vars)
+	for _, s := range all() {
+		if !slices.ContainsFunc(of, func(o service) bool { return o.name == s.name }) {
+			h.vars = append(h.vars, "HOLDFAST_"+s.section+"__ENABLED=false")
+		}
+	}
+	for _, s := range of {
+		h.vars = append(h.vars, s.vars...)
+		h.workloads = append(h.workloads, s.workload(t, few))
+	}
 	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
 	h.bound, h.enough = bound, 100
 	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	t.Cleanup(h.client.CloseIdleConnections)
-	for range users {
-		h.join(newUser(t, secret, int64(len(h.users)+1)), writersPerUser)
-	}
 	return h
 }
-
-// join adds a user and those who write for it.
-func (h *harness) join(u *user, writers int) {
-	h.users = append(h.users, u)
-	for range writers {
-		h.writers = append(h.writers, newWriter(u, len(h.writers)))
-	}
-}
-
-// secret is the master secret of a harness's servers.
-const secret = "of the fault harness"
 
 // serve runs a server on the harness's data.
 func (h *harness) serve() *binary.Server { return binary.Start(h.t, h.data, h.vars...) }
@@ -199,15 +155,15 @@ func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 		}
 	}
 	h.tally.rounds = n
-	h.audited()
+	h.finish()
 	h.t.Logf("%s", &h.tally)
 }
 
-// struck fails where the faults of many rounds had nobody refused: they were
-// none.
+// struck fails where faults lasted until somebody was refused, and nobody was:
+// they were none.
 func (h *harness) struck() {
 	h.t.Helper()
-	if h.tally.rounds >= 10 && h.tally.refused.Load() == 0 && !h.t.Failed() {
+	if h.tally.held > 0 && h.tally.refused.Load() == 0 && !h.t.Failed() {
 		h.t.Errorf("nobody was refused in %d rounds", h.tally.rounds)
 	}
 }
@@ -218,29 +174,18 @@ const bound = binary.Bound
 // round lets all write until some number of acknowledgements has come, and
 // strikes a moment later, so that the moment falls anywhere in a request.
 func (h *harness) round(r int, f fault) {
-	choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xff))
+	choose := h.random(r, 0xffff)
 	load := newLoad(f)
 	h.load = load
 	enough := load.after(20 + choose.IntN(h.enough))
 	wait := time.Duration(choose.IntN(5000)) * time.Microsecond
+	var all []client
+	for _, w := range h.workloads {
+		all = append(all, w.clients(h, load)...)
+	}
 	var writing sync.WaitGroup
-	for i, w := range h.writers {
-		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|uint64(i)))
-		writing.Go(func() { w.run(h, load) })
-	}
-	for i, u := range h.users {
-		choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0x80|uint64(i)))
-		writing.Go(func() { u.read(h, load, choose) })
-	}
-	for i, w := range h.authors() {
-		w.trail = nil
-		w.choose = rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0x40|uint64(i)))
-		writing.Go(func() { w.run(h, load) })
-	}
-	for i, in := range h.installs {
-		in.before = len(in.feed)
-		choose := rand.New(rand.NewPCG(h.seed, uint64(r)<<8|0xc0|uint64(i)))
-		writing.Go(func() { in.read(h, load, choose) })
+	for i, client := range all {
+		writing.Go(func() { client(h.random(r, uint64(i))) })
 	}
 	h.await(enough)
 	pause(nil, wait)
@@ -253,11 +198,23 @@ func (h *harness) round(r int, f fault) {
 	}
 	f.recover()
 	h.tally.acknowledged += load.count()
-	for _, u := range h.users {
-		h.check(u)
+	for _, w := range h.workloads {
+		w.check(h)
 	}
-	for _, in := range h.installs {
-		h.checkInstall(in)
+}
+
+// random is the source of the choices that somebody makes in a round.
+func (h *harness) random(round int, who uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(h.seed, uint64(round)<<16|who))
+}
+
+// finish checks what may come later than the rounds.
+func (h *harness) finish() {
+	h.t.Helper()
+	for _, w := range h.workloads {
+		if !h.t.Failed() {
+			w.finish(h)
+		}
 	}
 }
 
@@ -279,27 +236,6 @@ func pause(c <-chan struct{}, d time.Duration) {
 	}
 }
 
-// abandoned returns when the database has dealt with what a dead server asked
-// of it: a statement that it has begun it also ends, and commits.
-func abandoned(t *testing.T, url string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
-	must(t, err)
-	defer func() { must(t, conn.Close(context.WithoutCancel(ctx))) }()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var n int
-		must(t, conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&n))
-		if n == 0 {
-			return
-		}
-		<-tick.C // the query fails when the time is over
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -309,7 +245,7 @@ func must(t *testing.T, err error) {
 
 // tally is what a test has seen.
 type tally struct {
-	rounds                      int
+	rounds, held                int // held: those that lasted until a write was refused
 	acknowledged, there, absent int64
 	reads, refused, slowest     atomic.Int64 // of reads in a round, answers 503, and the longest wait for any answer
 }

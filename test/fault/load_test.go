@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -78,9 +79,9 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// of is the server that a writer talks to.
-func (h *harness) of(w *writer) *binary.Server {
-	if h.second != nil && w.n%2 == 1 {
+// serverOf is the server that the n-th client of a workload talks to.
+func (h *harness) serverOf(n int) *binary.Server {
+	if h.second != nil && n%2 == 1 {
 		return h.second
 	}
 	return h.server
@@ -91,8 +92,13 @@ func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body str
 	return h.judge(l, method, path, func() (binary.Answer, error) { return u.sendTo(h, s, method, path, body) })
 }
 
+// unavailable is a refusal that says when to come again.
+func unavailable(a binary.Answer) bool {
+	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
+}
+
 // judge sends a request of a round. It is answered in time, and after the fault
-// at worst by a refusal that says when to come again; answered is false then.
+// at worst by such a refusal; answered is false then.
 // Only a server that dies may leave it without an answer, and only a listing
 // may break off in its middle.
 func (h *harness) judge(l *load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
@@ -114,7 +120,7 @@ func (h *harness) judge(l *load, method, path string, send func() (binary.Answer
 		if !l.deadly && !(method == http.MethodGet && a.Status == http.StatusOK) {
 			wrong = "without an answer"
 		}
-	case a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || l.readable && method == http.MethodGet:
+	case !unavailable(a) || l.readable && method == http.MethodGet:
 		wrong = "a failure that is none of the fault's"
 	}
 	if wrong != "" {
@@ -128,4 +134,17 @@ func (h *harness) judge(l *load, method, path string, send func() (binary.Answer
 		}
 	}
 	return a, false
+}
+
+// decided takes note of what has become of a write without an answer.
+func (h *harness) decided(write fmt.Stringer, refused, there bool) {
+	h.t.Helper()
+	if !there {
+		h.tally.absent++
+		return
+	}
+	h.tally.there++
+	if h.load.certain && refused {
+		h.t.Errorf("%s was refused, and done", write)
+	}
 }

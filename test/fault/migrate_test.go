@@ -26,7 +26,7 @@ func TestMigrateKilledBetween(t *testing.T) {
 	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false"} // which would have turns at the lock of their own
 	want, all := uninterrupted(t, one...)
 	url := testdb.PostgresDatabase(t)
-	env := onPostgres(t, url, one...)
+	env := inPostgres(t, url, one...)
 	for n := range all {
 		// The lock is given in the order in which it was asked for: to first,
 		// to the run for one migration, to second.
@@ -62,15 +62,16 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	want, all := uninterrupted(t)
 	length := time.Second // of a run
-	for i := range 9 {
+	n := killsOf(t)
+	for i := range n {
 		url := testdb.PostgresDatabase(t)
-		env := onPostgres(t, url)
+		env := inPostgres(t, url)
 		cmd := exec.Command(binary.Path(), [][]string{{"migrate"}, {"serve", "--migrate"}}[i%2]...)
 		cmd.Env = env
 		start := time.Now()
 		must(t, cmd.Start())
 		if i > 0 {
-			pause(nil, length*time.Duration(i)/8)
+			pause(nil, length*time.Duration(i)/time.Duration(n-1))
 			must(t, cmd.Process.Kill()) // one that has ended is not waited for yet
 		}
 		if err := cmd.Wait(); i == 0 {
@@ -88,6 +89,13 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 	}
 }
 
+// killsOf is how many times a command is run that is killed at moments spread
+// over the length of the first run, which nobody kills.
+func killsOf(t *testing.T) int {
+	t.Helper()
+	return min(1+int(number(t, "FAULT_ROUNDS", 4)), 40)
+}
+
 // Of many runs at once each migration is done by one.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
@@ -97,7 +105,7 @@ func TestMigrateAtOnce(t *testing.T) {
 		env   []string
 		least int
 	}{
-		{onPostgres(t, url), len(all)},
+		{inPostgres(t, url), len(all)},
 		{binary.Environ("HOLDFAST_DATA=" + testdb.SQLite(t)), 2},
 	} {
 		var (
@@ -133,7 +141,7 @@ func TestMigrateAtOnce(t *testing.T) {
 func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string) {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
-	if r := binary.Run(t, onPostgres(t, url, vars...), "migrate"); r.Status != 0 {
+	if r := binary.Run(t, inPostgres(t, url, vars...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
 	conn := dial(t, url)
@@ -146,8 +154,8 @@ func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string)
 	return schema, lines
 }
 
-// onPostgres is the environment in which all rooms are in a database.
-func onPostgres(t *testing.T, url string, vars ...string) []string {
+// inPostgres is the environment in which all services are in a database.
+func inPostgres(t *testing.T, url string, vars ...string) []string {
 	t.Helper()
 	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
 		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0",
@@ -179,7 +187,7 @@ func ledger(t *testing.T, conn *pgx.Conn) []string {
 	if query(t, conn, `SELECT to_regclass('schema_migrations')`) == "" {
 		return nil
 	}
-	return strings.Fields(query(t, conn, `SELECT string_agg(room || '/' || version, ' ' ORDER BY room, version) FROM schema_migrations`))
+	return strings.Fields(query(t, conn, `SELECT string_agg(service || '/' || version, ' ' ORDER BY service, version) FROM schema_migrations`))
 }
 
 // waiting returns when some others wait for the migrations' lock.

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -31,12 +30,9 @@ const dbPatience = 4 * time.Second
 // through what breaks.
 func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 	t.Helper()
-	vars = append(append(vars, "HOLDFAST_LOG__ACCESS=false"), roomsOn(at)...)
-	for _, room := range []string{"SYNCSTORAGE", "EXTSTORAGE"} {
-		vars = append(vars, "HOLDFAST_"+room+"__DATABASE_POOL_CONNECTION_TIMEOUT="+dbPatience.String(),
-			"HOLDFAST_"+room+"__DATABASE_STATEMENT_TIMEOUT="+dbPatience.String())
-	}
-	o := &outage{newHarness(t, t.TempDir(), vars...).installed(1), url, nil}
+	vars = append(append(vars, "HOLDFAST_LOG__ACCESS=false"), servicesOn(at)...)
+	vars = append(vars, timeouts(services(), dbPatience)...)
+	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
 	// A wait for a connection, one for the statement, a second in which the
 	// database is told to stop it; and the machine may be busy.
 	o.bound = 2*dbPatience + time.Second + 5*time.Second
@@ -68,14 +64,16 @@ func (o *outage) execute(sql string, args ...any) {
 
 // choice are the random choices of a strike.
 func (h *harness) choice(round int) *rand.Rand {
-	return rand.New(rand.NewPCG(h.seed, uint64(round)<<8|0xfe))
+	return h.random(round, 0xfffe)
 }
 
-// hold lasts for a moment in most rounds, and in one of five until a write is
-// refused, which has to happen in time.
-func (h *harness) hold(round int, choose *rand.Rand) {
-	if round%5 == 4 {
+// hold lasts for a moment in most rounds, and in one of three until a write is
+// refused, which has to happen in time. Faults that come in several kinds, one
+// after the other, take their turns at that.
+func (h *harness) hold(round, kinds int, choose *rand.Rand) {
+	if (round/kinds+round%kinds)%3 == 1 {
 		pause(h.load.refused, h.bound+time.Second)
+		h.tally.held++
 	}
 	pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
@@ -122,24 +120,19 @@ func (o *outage) recovered() {
 func (o *outage) useAll() {
 	o.t.Helper()
 	var asking sync.WaitGroup
-	for _, w := range o.writers {
-		asking.Go(func() {
-			if a, err := w.user.sendTo(o.harness, o.of(w), http.MethodGet, "/info/collection_usage", ""); err != nil || a.Status != http.StatusOK {
-				o.t.Errorf("after the outage: %d %s %v", a.Status, a.Body, err)
-			}
-		})
-	}
-	for _, w := range slices.Repeat(o.authors(), 4) { // and those who read, and the audit
-		asking.Go(func() {
-			if a, err := w.of.send(o.t.Context(), o.client, o.serverOf(w).URL, call{method: http.MethodGet, path: "/usage"}); err != nil || a.Status != http.StatusOK {
-				o.t.Errorf("after the outage: %d %s %v", a.Status, a.Body, err)
-			}
-		})
+	for _, w := range o.workloads {
+		for _, read := range w.reads(o.harness) {
+			asking.Go(func() {
+				if a, err := read(); err != nil || a.Status != http.StatusOK {
+					o.t.Errorf("after the outage: %d %s %v", a.Status, a.Body, err)
+				}
+			})
+		}
 	}
 	asking.Wait()
 }
 
-// connections are those of a server's rooms to their databases.
+// connections are those of a server's services to their databases.
 var connections = regexp.MustCompile(`(?m)^holdfast_db_connections\{.*\} (\d+)$`)
 
 // pooled is how many connections to the database a server has.

@@ -20,7 +20,7 @@ import (
 
 // One release takes the place of another, which may come back, and nothing that
 // was acknowledged is lost on the way. The next release is this one with a
-// migration more in every room, see next.
+// migration more in every service, see next.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	newer := next(t)
@@ -33,7 +33,7 @@ func TestUpgrade(t *testing.T) {
 // which serves on and never fails a request.
 func rollingUpgrade(t *testing.T, newer string) {
 	url := testdb.PostgresDatabase(t)
-	h := newHarness(t, t.TempDir(), roomsOn(url)...).installed(1)
+	h := newHarness(t, t.TempDir(), servicesOn(url)...)
 	h.server = h.serve()
 	old := h.server
 
@@ -42,7 +42,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 		t.Errorf("before the migration the next release says %q", why)
 	}
 	h.quietly(0, func() {
-		if r := binary.RunOf(t, newer, upgraded.Env, "migrate"); r.Status != 0 || strings.Count(r.Stdout, "_future") != 2 {
+		if r := binary.RunOf(t, newer, upgraded.Env, "migrate"); r.Status != 0 || strings.Count(r.Stdout, "_future") != len(services()) {
 			t.Errorf("migrate: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 		}
 		upgraded.Await("/readyz", http.StatusOK)
@@ -65,14 +65,19 @@ func rollingUpgrade(t *testing.T, newer string) {
 	}
 	conn, err := pgx.Connect(t.Context(), url)
 	must(t, err)
-	var byOld, byNewer int
-	must(t, conn.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE future = 0), count(*) FILTER (WHERE future > 0) FROM bsos`).Scan(&byOld, &byNewer))
-	must(t, conn.Close(t.Context()))
-	if byNewer == 0 {
-		t.Error("no record was put by the function of the next release")
+	for _, s := range services() {
+		if s.next.written == "" {
+			continue
+		}
+		var written int
+		must(t, conn.QueryRow(t.Context(), s.next.written).Scan(&written))
+		if written == 0 {
+			t.Errorf("%s: the next release has written no record", s.name)
+		}
 	}
+	must(t, conn.Close(t.Context()))
 	h.tally.rounds = 3
-	t.Logf("%s; at the end %d records were put by the next release, %d otherwise", &h.tally, byNewer, byOld)
+	t.Log(&h.tally)
 }
 
 // quietly lets all write while something happens of which nobody may notice.
@@ -89,7 +94,7 @@ func (h *harness) quietly(round int, what func()) {
 
 // upgradeInPlace changes the release that serves a file, forth, back and forth.
 func upgradeInPlace(t *testing.T, newer string) {
-	h := newHarness(t, testdb.SQLite(t)).installed(1)
+	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	for round, path := range []string{newer, binary.Path(), newer} {
 		h.round(round, fault{strike: func() {}, recover: func() {
@@ -109,12 +114,13 @@ func upgradeInPlace(t *testing.T, newer string) {
 // upgradeKilled kills upgrades at any moment. Both releases can serve what that
 // leaves, and have all.
 func upgradeKilled(t *testing.T, newer string) {
-	h := newHarness(t, testdb.SQLite(t)).installed(1)
+	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	length := time.Second // of a migration
 	h.quietly(0, func() {})
 	h.server.Kill() // it leaves a log that is not in the file yet
-	for i := range 9 {
+	n := killsOf(t)
+	for i := range n {
 		data := filepath.Join(t.TempDir(), "data")
 		run(t, "cp", "-a", h.data, data)
 		cmd := exec.Command(newer, "migrate")
@@ -122,7 +128,7 @@ func upgradeKilled(t *testing.T, newer string) {
 		start := time.Now()
 		must(t, cmd.Start())
 		if i > 0 {
-			pause(nil, length*time.Duration(i)/8)
+			pause(nil, length*time.Duration(i)/time.Duration(n-1))
 			_ = cmd.Process.Kill() // it may have ended
 		}
 		if err := cmd.Wait(); i == 0 {
@@ -136,39 +142,8 @@ func upgradeKilled(t *testing.T, newer string) {
 	}
 }
 
-// future is what the migrations of the next release do. They only add, which is
-// the rule for every migration.
-var future = map[string]string{
-	"internal/syncstorage/sqlite": `
-		ALTER TABLE bsos ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
-		UPDATE bsos SET future = length(payload);
-		CREATE INDEX bsos_future_idx ON bsos (future, bso_id);`,
-	"internal/syncstorage/postgres": `
-		ALTER TABLE bsos ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
-		CREATE FUNCTION sync_put_v2(
-			p_user BIGINT, p_coll INTEGER, p_id TEXT, p_sortindex BIGINT, p_payload BYTEA, p_ttl BIGINT,
-			p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP, p_limit BIGINT, p_enforce BOOLEAN
-		) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
-		DECLARE
-			v BIGINT[] := sync_put_v1(p_user, p_coll, p_id, p_sortindex, p_payload, p_ttl,
-				p_now, p_modified_since, p_unmodified_since, p_limit, p_enforce);
-		BEGIN
-			IF v[1] = 0 THEN
-				UPDATE bsos SET future = future + 1 WHERE user_id = p_user AND collection_id = p_coll AND bso_id = p_id;
-			END IF;
-			RETURN v;
-		END $$;`,
-	"internal/extstorage/sqlite": `
-		ALTER TABLE ext_storage_records ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
-		ALTER TABLE ext_storage_usage ADD COLUMN future BIGINT;`,
-	"internal/extstorage/postgres": `
-		ALTER TABLE ext_storage_records ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
-		ALTER TABLE ext_storage_usage ADD COLUMN future BIGINT;`,
-	"internal/tokenserver/sqlite":   `ALTER TABLE users ADD COLUMN future BIGINT;`,
-	"internal/tokenserver/postgres": `ALTER TABLE users ADD COLUMN future BIGINT;`,
-}
-
-// next builds the next release: this tree with future laid over it.
+// next builds the next release: this tree with what is next of every service
+// laid over it. Its migrations only add, which is the rule for every migration.
 func next(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -180,19 +155,22 @@ func next(t *testing.T) string {
 		must(t, os.WriteFile(file, []byte(text), 0o600))
 		replace[filepath.Join(root, path)] = file
 	}
-	for backend, sql := range future {
-		known, err := filepath.Glob(filepath.Join(root, backend, "migrations", "*.sql"))
-		must(t, err)
-		lay(fmt.Sprintf("%s/migrations/%04d_future.sql", backend, len(known)+1), sql)
+	for _, s := range services() {
+		for backend, sql := range s.next.migrations {
+			known, err := filepath.Glob(filepath.Join(root, backend, "migrations", "*.sql"))
+			must(t, err)
+			lay(fmt.Sprintf("%s/migrations/%04d_future.sql", backend, len(known)+1), sql)
+		}
+		for path, change := range s.next.code {
+			before, err := os.ReadFile(filepath.Join(root, path))
+			must(t, err)
+			after := strings.Replace(string(before), change[0], change[1], 1)
+			if after == string(before) {
+				t.Fatalf("%s does not have %s", path, change[0])
+			}
+			lay(path, after)
+		}
 	}
-	const statements = "internal/syncstorage/postgres/sql.go"
-	text, err := os.ReadFile(filepath.Join(root, statements))
-	must(t, err)
-	calls := strings.Replace(string(text), "sync_put_v1(", "sync_put_v2(", 1)
-	if calls == string(text) {
-		t.Fatalf("%s does not call sync_put_v1", statements)
-	}
-	lay(statements, calls)
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))

@@ -224,7 +224,7 @@ func TestUntrusted(t *testing.T) {
 	each(t, func(t *testing.T, p proxy) {
 		s := p.build(t, "https://example.org", nil, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
 		s.want(t, s.user(1), http.StatusUnauthorized, "GET", "/info/collections", "")
-		s.server.AwaitMetric(`holdfast_refusals_total{reason="hawk-mac",room="syncstorage"} 1`)
+		s.server.AwaitMetric(`holdfast_refusals_total{reason="hawk-mac",service="syncstorage"} 1`)
 	})
 }
 

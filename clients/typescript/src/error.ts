@@ -8,7 +8,7 @@ export class HoldfastError extends Error {
   /** The server's code; UNKNOWN: the answer is not Holdfast's, but of something in between. */
   readonly code: ErrorCode | "UNKNOWN";
   readonly status: number;
-  /** Of the record whose guard did not hold; 0: there is no record. */
+  /** Of the record whose precondition did not hold; 0: there is no record. */
   readonly currentRevision: number | undefined;
   /** Where in the request it is: a JSON pointer into the body, or "/" and a parameter's name. */
   readonly pointer: string | undefined;

@@ -45,20 +45,20 @@ export interface CallOptions {
 }
 
 /** What must be true of the record, or REVISION_MISMATCH is thrown. */
-export interface Guard extends CallOptions {
+export interface Precondition extends CallOptions {
   /** Its revision; 0: there is none. */
   ifRevision?: number;
   /** Its etag, which unlike a revision is never given twice; "*": there is one. */
   ifMatch?: string;
 }
 
-export interface PutOptions extends Guard {
+export interface PutOptions extends Precondition {
   metadata?: { [name: string]: unknown };
   ttlSeconds?: number;
   schemaVersion?: number;
 }
 
-export interface IncrementOptions extends Guard {
+export interface IncrementOptions extends Precondition {
   min?: number;
   max?: number;
   /** Make the record and the objects on the way, with a 0 to begin with. */
@@ -205,30 +205,30 @@ export class Namespace {
   }
 
   /** Replaces value, metadata and time to live. */
-  async put(key: string, value: unknown, { metadata, ttlSeconds, schemaVersion, ...guard }: PutOptions = {}): Promise<RecordMeta> {
+  async put(key: string, value: unknown, { metadata, ttlSeconds, schemaVersion, ...precondition }: PutOptions = {}): Promise<RecordMeta> {
     const path = this.at(key);
-    const { ifRevision, signal } = guard;
+    const { ifRevision, signal } = precondition;
     const body = { value, ...defined({ metadata, ttlSeconds, schemaVersion, ifRevision }) };
-    return this.client.call(!guarded(guard), signal, (headers) =>
-      this.client.raw.PUT(record, { params: { path, header: match(guard) }, ...text(headers, signal), body }),
+    return this.client.call(!isConditional(precondition), signal, (headers) =>
+      this.client.raw.PUT(record, { params: { path, header: match(precondition) }, ...text(headers, signal), body }),
     );
   }
 
-  /** Without a guard it does not matter whether there is a record. */
-  async delete(key: string, guard: Guard = {}): Promise<void> {
+  /** Without a precondition it does not matter whether there is a record. */
+  async delete(key: string, precondition: Precondition = {}): Promise<void> {
     const path = this.at(key);
-    await this.client.call(!guarded(guard), guard.signal, (headers) =>
-      this.client.raw.DELETE(record, { params: { path, header: match(guard), query: revision(guard) }, ...text(headers, guard.signal) }),
+    await this.client.call(!isConditional(precondition), precondition.signal, (headers) =>
+      this.client.raw.DELETE(record, { params: { path, header: match(precondition), query: revision(precondition) }, ...text(headers, precondition.signal) }),
     );
   }
 
   /** Merges into the value by RFC 7396: members that are null are removed. */
-  async patch(key: string, patch: unknown, guard: Guard = {}): Promise<RecordMeta> {
+  async patch(key: string, patch: unknown, precondition: Precondition = {}): Promise<RecordMeta> {
     const path = this.at(key);
-    return this.client.call(!guarded(guard), guard.signal, (headers) =>
+    return this.client.call(!isConditional(precondition), precondition.signal, (headers) =>
       this.client.raw.PATCH(record, {
-        params: { path, header: match(guard), query: revision(guard) },
-        ...text({ ...headers, "Content-Type": "application/merge-patch+json" }, guard.signal),
+        params: { path, header: match(precondition), query: revision(precondition) },
+        ...text({ ...headers, "Content-Type": "application/merge-patch+json" }, precondition.signal),
         body: patch,
       }),
     );
@@ -251,7 +251,7 @@ export class Namespace {
   /** Puts up to 20 records, all or none. */
   async bulkPut(items: PutItem[], { signal }: CallOptions = {}): Promise<BulkPutResult["items"]> {
     const path = this.path;
-    const result = await this.client.call<BulkPutResult>(!items.some(guarded), signal, (headers) =>
+    const result = await this.client.call<BulkPutResult>(!items.some(isConditional), signal, (headers) =>
       this.client.raw.POST(records, { params: { path }, ...text(headers, signal), body: { items } }),
     );
     return result.items;
@@ -334,15 +334,15 @@ function text(headers: Headers, signal: AbortSignal | undefined): { headers: Hea
   return { headers, parseAs: "text", signal: signal ?? null };
 }
 
-function guarded(g: { ifRevision?: number; ifMatch?: string }): boolean {
+function isConditional(g: { ifRevision?: number; ifMatch?: string }): boolean {
   return g.ifRevision !== undefined || g.ifMatch !== undefined;
 }
 
-function match({ ifMatch }: Guard): { "If-Match"?: string } {
+function match({ ifMatch }: Precondition): { "If-Match"?: string } {
   return ifMatch === undefined ? {} : { "If-Match": ifMatch };
 }
 
-function revision({ ifRevision }: Guard): { ifRevision?: number } {
+function revision({ ifRevision }: Precondition): { ifRevision?: number } {
   return ifRevision === undefined ? {} : { ifRevision: Number(ifRevision) };
 }
 

@@ -49,7 +49,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a record
-         * @description Without a guard it does not matter whether there is a record. With one there must be.
+         * @description Without a precondition it does not matter whether there is a record. With one there must be.
          */
         delete: operations["deleteRecord"];
         options?: never;
@@ -554,7 +554,7 @@ export interface components {
             ifRevision?: components["schemas"]["ExpectedRevision"];
             ifMatch?: components["schemas"]["EntityTags"];
         };
-        /** @description Holds its guard and changes nothing. It must have one. */
+        /** @description Holds its precondition and changes nothing. It must have one. */
         CheckOp: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -875,7 +875,7 @@ export interface components {
             message: string;
             /**
              * Format: int64
-             * @description Of the record whose guard does not hold; 0: there is no record.
+             * @description Of the record whose precondition does not hold; 0: there is no record.
              */
             currentRevision?: number;
             /** @description Where in the request it is: a JSON pointer into the body, or the name of a parameter or header behind a /. */

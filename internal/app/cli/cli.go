@@ -1,5 +1,5 @@
-// Package cli is the command line: the verbs, their flags and what they print.
-// What they do is in package app and the rooms.
+// Package cli is the command line of the server: its own commands and those of
+// its services.
 package cli
 
 import (
@@ -9,11 +9,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 )
@@ -27,6 +29,8 @@ type Env struct {
 	Stderr  io.Writer
 	Version app.Version
 	Clock   clock.Clock // nil: the machine's
+
+	Services []service.Service // nil: those of this release
 }
 
 // Main runs a command and returns the exit status: 0, 1 when it failed, 2 when
@@ -36,11 +40,15 @@ func Main(env Env) int {
 	defer stop()
 	// The first signal asks for an end in order; the second ends at once.
 	context.AfterFunc(ctx, stop)
-	return run(ctx, env)
+	return Run(ctx, env)
 }
 
-func run(ctx context.Context, env Env) int {
-	c := &command{env: env}
+// Run is Main without signals: it ends when ctx does.
+func Run(ctx context.Context, env Env) int {
+	c := &command{env: env, services: env.Services}
+	if c.services == nil {
+		c.services = app.Services()
+	}
 	root := c.root()
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
@@ -51,7 +59,7 @@ func run(ctx context.Context, env Env) int {
 		return 0
 	}
 	var wrong *conf.Error
-	var failed *exitError
+	var failed *service.ExitError
 	switch {
 	case errors.As(err, &wrong):
 		fmt.Fprintln(env.Stderr, "holdfast: the configuration is wrong:")
@@ -60,7 +68,7 @@ func run(ctx context.Context, env Env) int {
 		}
 		return 2
 	case errors.As(err, &failed):
-		return failed.status // it has said why
+		return failed.Status // it has printed why
 	}
 	fmt.Fprintln(env.Stderr, "holdfast:", err)
 	if c.running {
@@ -70,26 +78,21 @@ func run(ctx context.Context, env Env) int {
 	return 2
 }
 
-// exitError ends with a status without another word.
-type exitError struct{ status int }
-
-func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
-
 // command is what the verbs share.
 type command struct {
-	env     Env
-	file    string // --config
-	data    string // --data
-	running bool   // the command line was understood
+	env      Env
+	services []service.Service
+	file     string // --config
+	data     string // --data
+	running  bool   // the command line was understood
 }
 
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "A storage server for data that belongs to somebody",
-		Long: "Holdfast is one server with a room for each kind of data. This release has Firefox Sync (the\n" +
-			"records of browsers and the sign-in that leads to them) and extension storage (JSON records\n" +
-			"of extensions).",
+		Short: "A self-hosted storage server",
+		Long: "Holdfast is a self-hosted storage server in one binary: Firefox Sync (records and sign-in) and\n" +
+			"a JSON store for extensions.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,8 +110,40 @@ func (c *command) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.file, "config", c.getenv("HOLDFAST_CONFIG", ""), "TOML file with the configuration (HOLDFAST_CONFIG)")
 	flags.StringVar(&c.data, "data", c.getenv("HOLDFAST_DATA", "./holdfast-data"), "folder of the embedded databases and the secrets file (HOLDFAST_DATA)")
-	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.version(), c.sync(), c.ext(), c.trial())
+	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.version())
+	sh := c.shell()
+	for _, s := range c.services {
+		if s.Commands != nil {
+			merge(root, s.Commands(sh))
+		}
+	}
 	return root
+}
+
+// merge adds commands to a parent. Of two with one name the later adds its own
+// commands to the earlier.
+func merge(parent *cobra.Command, commands []*cobra.Command) {
+	for _, cmd := range commands {
+		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
+		if i < 0 {
+			parent.AddCommand(cmd)
+			continue
+		}
+		below := slices.Clone(cmd.Commands())
+		cmd.RemoveCommand(below...)
+		merge(parent.Commands()[i], below)
+	}
+}
+
+// shell is what the commands of services share with the others.
+func (c *command) shell() *service.Shell {
+	return &service.Shell{
+		Stdin: c.env.Stdin, Stdout: c.env.Stdout, Stderr: c.env.Stderr,
+		Load: func() error { _, err := c.load(); return err },
+		Open: func(ctx context.Context, fn func(context.Context) error) error {
+			return c.with(ctx, false, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
+		},
+	}
 }
 
 func (c *command) getenv(name, otherwise string) string {
@@ -120,9 +155,9 @@ func (c *command) getenv(name, otherwise string) string {
 	return otherwise
 }
 
-// load reads the configuration and prints what it is worth knowing of it.
+// load reads the configuration and prints its warnings and notes.
 func (c *command) load() (*app.Config, error) {
-	cfg, report, err := app.Load(c.file, c.env.Environ)
+	cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
 	for _, w := range report.Warnings {
 		fmt.Fprintln(c.env.Stderr, "holdfast: warning:", w)
 	}
@@ -132,23 +167,16 @@ func (c *command) load() (*app.Config, error) {
 	return cfg, err
 }
 
-// open opens the rooms for a verb that works beside a server; with leave the
-// tables of embedded databases stay as they are.
-func (c *command) open(ctx context.Context, leave bool) (*app.App, error) {
+// with runs fn on the open services, also while a server runs on the same data.
+// With leave the tables of embedded databases stay as they are.
+func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock})
-}
-
-// with runs fn on the opened rooms.
-func (c *command) with(fn func(ctx context.Context, a *app.App, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		a, err := c.open(cmd.Context(), false)
-		if err != nil {
-			return err
-		}
-		return errors.Join(fn(cmd.Context(), a, args), a.Close())
+	a, err := app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock})
+	if err != nil {
+		return err
 	}
+	return errors.Join(fn(ctx, a), a.Close())
 }

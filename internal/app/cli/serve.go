@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 )
 
@@ -77,12 +78,12 @@ func (c *command) migrate() *cobra.Command {
 func (c *command) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Reach everything that is configured and say what is wrong and how to mend it",
+		Short: "Check everything that is configured and print what is wrong and how to fix it",
 		Long: "Reach everything that is configured (databases, accounts server, files, addresses) and print\n" +
-			"a table: right or wrong, and how to mend it. Exit status 1 when something is wrong.",
+			"a table of what is wrong and how to fix it. Exit status 1 when something is wrong.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, report, err := app.Load(c.file, c.env.Environ)
+			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
 			var wrong *conf.Error
 			findings := app.ConfigFindings(c.file, report, err)
 			if err != nil && !errors.As(err, &wrong) {
@@ -95,10 +96,10 @@ func (c *command) check() *cobra.Command {
 			bad := 0
 			for _, f := range findings {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", f.State, f.What, f.Says)
-				if f.Mend != "" {
-					fmt.Fprintf(w, "\t\tmend: %s\n", f.Mend)
+				if f.Fix != "" {
+					fmt.Fprintf(w, "\t\tfix: %s\n", f.Fix)
 				}
-				if f.State == app.Wrong {
+				if f.State == service.Wrong {
 					bad++
 				}
 			}
@@ -106,7 +107,7 @@ func (c *command) check() *cobra.Command {
 				return err
 			}
 			if bad > 0 {
-				return &exitError{1}
+				return &service.ExitError{Status: 1}
 			}
 			return nil
 		},
@@ -118,9 +119,11 @@ func (c *command) sweep() *cobra.Command {
 		Use:   "sweep",
 		Short: "Remove now what the next sweep of the server would",
 		Args:  cobra.NoArgs,
-		RunE: c.with(func(ctx context.Context, a *app.App, _ []string) error {
-			return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
-		}),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), false, func(ctx context.Context, a *app.App) error {
+				return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
+			})
+		},
 	}
 }
 
@@ -136,15 +139,13 @@ func (c *command) backup() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A backup is also made before an upgrade, by the new binary.
-			a, err := c.open(cmd.Context(), true)
-			if err != nil {
+			return c.with(cmd.Context(), true, func(ctx context.Context, a *app.App) error {
+				files, err := a.Backup(ctx, args[0])
+				for _, f := range files {
+					fmt.Fprintln(c.env.Stdout, f)
+				}
 				return err
-			}
-			files, err := a.Backup(cmd.Context(), args[0])
-			for _, f := range files {
-				fmt.Fprintln(c.env.Stdout, f)
-			}
-			return errors.Join(err, a.Close())
+			})
 		},
 	}
 }
@@ -154,10 +155,7 @@ func (c *command) config() *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "example", Short: "Print a configuration file with every setting and its default", Args: cobra.NoArgs,
-			Run: func(*cobra.Command, []string) {
-				d := app.DefaultConfig()
-				fmt.Fprint(c.env.Stdout, conf.Example(&d))
-			},
+			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Example()) },
 		},
 		&cobra.Command{
 			Use: "reference", Short: "Print the configuration reference in Markdown", Args: cobra.NoArgs,

@@ -5,7 +5,7 @@
 // algorithm must agree with the key that it names, and decides nothing. Nothing
 // of a token is read before its signature is found good, but for the header,
 // which names the key. JSON is read strictly, with names as they are spelled,
-// each once; what a room says in claims of its own it finds in Claims.Raw.
+// each once; what a service says in claims of its own it finds in Claims.Raw.
 package bearer
 
 import "holdfast/internal/fault"

@@ -1,62 +1,25 @@
 package bearer
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
-	"github.com/golang-jwt/jwt/v5"
+	"holdfast/internal/canonjson"
 )
 
-// maxDepth is how deep the JSON of a token may be nested.
-const maxDepth = 16
-
-// object reads a JSON object whose names, and those of the objects in it, stand
-// there once: of two readers one takes the first and the other the last.
+// object reads the claims, a JSON object. It must have a canonical form, so that
+// all readers read the same: names stand there once, of two readers one takes the
+// first and the other the last.
 func object(raw []byte) (map[string]json.RawMessage, error) {
-	if !utf8.Valid(raw) || !json.Valid(raw) {
-		return nil, malformed("not JSON in UTF-8")
-	}
-	if err := once(json.NewDecoder(bytes.NewReader(raw)), maxDepth); err != nil {
-		return nil, err
+	if _, err := canonjson.Parse(raw, maxToken); err != nil {
+		return nil, malformed("not JSON that is clear: " + err.Error())
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
 		return nil, malformed("not a JSON object")
 	}
 	return members, nil
-}
-
-// once reads a value, which is valid JSON, and refuses repeated names.
-func once(d *json.Decoder, depth int) error {
-	if depth < 0 {
-		return malformed("nested too deep")
-	}
-	start, err := d.Token()
-	if err != nil {
-		return malformed("not JSON")
-	}
-	if start != json.Delim('{') && start != json.Delim('[') {
-		return nil
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if start == json.Delim('{') {
-			token, err := d.Token()
-			name, ok := token.(string)
-			if err != nil || !ok || seen[name] {
-				return malformed("a name stands twice")
-			}
-			seen[name] = true
-		}
-		if err := once(d, depth-1); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token() // the end
-	return err
 }
 
 // text is a member that is a string; "" when it is not there.
@@ -98,18 +61,18 @@ func texts(members map[string]json.RawMessage, name string) ([]string, error) {
 // maxMoment keeps the conversion from float exact, and far from overflow.
 const maxMoment = 1 << 53
 
-// moment is a member that is a number of seconds since 1970; nil when it is not
-// there. What is less than a second is cut off.
-func moment(members map[string]json.RawMessage, name string) (*jwt.NumericDate, error) {
+// moment is a member that is a number of seconds since 1970, if it is there. What
+// is less than a second is cut off.
+func moment(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {
-		return nil, nil
+		return time.Time{}, false, nil
 	}
 	var seconds *float64
 	if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil || *seconds < 0 || *seconds > maxMoment {
-		return nil, malformed(name + " is not a moment")
+		return time.Time{}, false, malformed(name + " is not a moment")
 	}
-	return &jwt.NumericDate{Time: time.Unix(int64(*seconds), 0)}, nil
+	return time.Unix(int64(*seconds), 0), true, nil
 }
 
 func malformed(why string) error { return fmt.Errorf("%w: %s", ErrMalformed, why) }

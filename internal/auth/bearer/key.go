@@ -8,7 +8,7 @@ import (
 	"encoding/pem"
 	"strings"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/go-jose/go-jose/v4"
 
 	"holdfast/internal/fault"
 )
@@ -19,6 +19,9 @@ const (
 	ES256 = "ES256" // ECDSA over P-256 with SHA-256
 	HS256 = "HS256" // HMAC with SHA-256
 )
+
+// algorithms are all of them: a token of another one is refused unread.
+var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
 // minSecret is the least length of an HS256 secret, in bytes: that of its hash
 // (RFC 7518, section 3.2).
@@ -37,10 +40,10 @@ type Key struct {
 
 // key is a Key that was read.
 type key struct {
-	id      string
-	method  jwt.SigningMethod
-	verify  any // ed25519.PublicKey, *ecdsa.PublicKey or the secret as []byte
-	private any // what signs: crypto.Signer or the secret; nil when only others can
+	id     string
+	alg    jose.SignatureAlgorithm
+	verify any         // ed25519.PublicKey, *ecdsa.PublicKey or the secret as []byte
+	signer jose.Signer // nil when only others can sign
 }
 
 // read takes a Key apart. Its errors, fault.Invalid, quote nothing of the text.
@@ -57,7 +60,7 @@ func (k Key) read() (key, error) {
 	case k.Alg == HS256 && len(k.Text) < minSecret:
 		return refused("a secret for HS256 has at least 32 bytes")
 	case k.Alg == HS256:
-		return key{id: k.ID, method: jwt.SigningMethodHS256, verify: []byte(k.Text), private: []byte(k.Text)}, nil
+		return key{id: k.ID, alg: HS256, verify: []byte(k.Text)}.withSigner([]byte(k.Text))
 	case block == nil:
 		return refused("the text is not PEM")
 	}
@@ -66,28 +69,46 @@ func (k Key) read() (key, error) {
 		return refused("the PEM holds no key that can be read")
 	}
 	out := key{id: k.ID}
+	var private any
 	switch p := parsed.(type) {
 	case ed25519.PrivateKey:
-		out.private, out.verify, out.method = p, p.Public(), jwt.SigningMethodEdDSA
+		private, out.verify, out.alg = p, p.Public(), EdDSA
 	case ed25519.PublicKey:
-		out.verify, out.method = p, jwt.SigningMethodEdDSA
+		out.verify, out.alg = p, EdDSA
 	case *ecdsa.PrivateKey:
-		out.private, out.verify, out.method = p, &p.PublicKey, es256(p.Curve)
+		private, out.verify, out.alg = p, &p.PublicKey, algorithmOf(p.Curve)
 	case *ecdsa.PublicKey:
-		out.verify, out.method = p, es256(p.Curve)
+		out.verify, out.alg = p, algorithmOf(p.Curve)
 	}
-	if out.method == nil || out.method.Alg() != k.Alg {
+	if string(out.alg) != k.Alg {
 		return refused("the PEM holds a key of another kind than " + k.Alg)
 	}
-	return out, nil
+	if private == nil {
+		return out, nil
+	}
+	return out.withSigner(private)
 }
 
-// es256 is the algorithm of a curve, nil for those that we do not speak.
-func es256(c elliptic.Curve) jwt.SigningMethod {
-	if c != elliptic.P256() {
-		return nil
+// withSigner is the key with a signer by its private half.
+func (k key) withSigner(private any) (key, error) {
+	header := new(jose.SignerOptions).WithType("JWT")
+	if k.id != "" {
+		header = header.WithHeader("kid", k.id)
 	}
-	return jwt.SigningMethodES256
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: private}, header)
+	if err != nil {
+		return key{}, fault.Newf(fault.Invalid, "bearer key %q cannot sign", k.id)
+	}
+	k.signer = signer
+	return k, nil
+}
+
+// algorithmOf is the algorithm of a curve, "" for those that are not supported.
+func algorithmOf(c elliptic.Curve) jose.SignatureAlgorithm {
+	if c != elliptic.P256() {
+		return ""
+	}
+	return ES256
 }
 
 func parse(block *pem.Block) (any, error) {

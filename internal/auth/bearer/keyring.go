@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/go-jose/go-jose/v4"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"holdfast/internal/fault"
@@ -22,7 +23,7 @@ const maxToken = 8 << 10
 // kilobyte each; ones of the greatest length would take 60 MB.
 const maxVerified = 4096
 
-// Strict, so that each token has one spelling only.
+// encoding is strict, so that each token has one spelling only.
 var encoding = base64.RawURLEncoding.Strict()
 
 // Options of a Keyring. Only Keys are needed.
@@ -53,8 +54,8 @@ type Keyring struct {
 // verified is a token whose signature was found good. What it says does not
 // change, except that its time comes and goes.
 type verified struct {
-	claims  Claims
-	checked jwt.RegisteredClaims
+	Claims
+	hasFrom, hasIssuedAt bool
 }
 
 // Claims are what a token says whose signature is good.
@@ -129,72 +130,83 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 			return Claims{}, err
 		}
 	}
-	if err := k.valid(v, now); err != nil {
+	if err := k.valid(&v, now); err != nil {
 		return Claims{}, err
 	}
 	if !known {
 		k.verified.Add(strings.Clone(token), v) // it may be part of a whole header
 	}
-	return v.claims, nil
+	return v.Claims, nil
 }
 
 // verify is Verify for a token that is not remembered, whenever it is valid.
 func (k *Keyring) verify(token string) (verified, error) {
-	if len(token) > maxToken {
-		return verified{}, malformed("too long")
+	if err := checkEncoding(token); err != nil {
+		return verified{}, err
 	}
-	dot := strings.LastIndexByte(token, '.')
-	header, payload, ok := strings.Cut(token[:max(dot, 0)], ".")
-	if !ok || strings.ContainsAny(token, "\r\n") { // which the decoder passes over
-		return verified{}, malformed("not of three parts")
+	signed, err := jose.ParseSignedCompact(token, algorithms)
+	if _, other := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); other {
+		return verified{}, errNoKey
 	}
-	signature, err := encoding.DecodeString(token[dot+1:])
 	if err != nil {
-		return verified{}, malformed("the signature is not base64url")
+		return verified{}, malformed("not a signed token")
 	}
-	by, err := k.signer(header)
+	by, err := k.signer(signed.Signatures[0].Header)
 	if err != nil {
 		return verified{}, err
 	}
-	if err := by.method.Verify(token[:dot], signature, by.verify); err != nil {
-		return verified{}, ErrSignature
-	}
-	raw, err := encoding.DecodeString(payload)
+	raw, err := signed.Verify(by.verify)
 	if err != nil {
-		return verified{}, malformed("the claims are not base64url")
+		return verified{}, ErrSignature
 	}
 	return decode(raw, by.id)
 }
 
+// checkEncoding refuses what the parser would pass over: a token has one
+// spelling, and its header is in UTF-8.
+func checkEncoding(token string) error {
+	if len(token) > maxToken {
+		return malformed("too long")
+	}
+	if strings.ContainsAny(token, "\r\n") { // which decoders skip
+		return malformed("not of three parts")
+	}
+	first := true
+	for part := range strings.SplitSeq(token, ".") {
+		raw, err := encoding.DecodeString(part)
+		if err != nil {
+			return malformed("not base64url")
+		}
+		if first && (len(raw) == 0 || !utf8.Valid(raw)) {
+			return malformed("the header is not JSON in UTF-8")
+		}
+		first = false
+	}
+	return nil
+}
+
+var errNoKey = fmt.Errorf("%w: no key of this id and algorithm", ErrSignature)
+
 // signer is the key that a header names.
-func (k *Keyring) signer(header string) (key, error) {
-	raw, err := encoding.DecodeString(header)
-	if err != nil {
-		return key{}, malformed("the header is not base64url")
-	}
-	members, err := object(raw)
-	if err != nil {
-		return key{}, err
-	}
-	alg, errAlg := text(members, "alg")
-	id, errID := text(members, "kid")
-	kind, errKind := text(members, "typ")
-	if err := errors.Join(errAlg, errID, errKind); err != nil {
-		return key{}, err
-	}
-	if _, ok := members["crit"]; ok {
-		return key{}, malformed("the header has what must be understood and is not")
+func (k *Keyring) signer(h jose.Header) (key, error) {
+	for _, name := range []jose.HeaderKey{"crit", "b64"} {
+		if _, ok := h.ExtraHeaders[name]; ok {
+			return key{}, malformed("the header has what must be understood and is not")
+		}
 	}
 	// A token that was made for something else must not serve here (RFC 8725, section 3.11).
-	if kind = strings.ToLower(kind); kind != "" && kind != "jwt" && kind != "at+jwt" {
-		return key{}, malformed("a token of another type")
+	if given, ok := h.ExtraHeaders[jose.HeaderType]; ok {
+		kind, isText := given.(string)
+		if kind = strings.ToLower(kind); !isText || kind != "" && kind != "jwt" && kind != "at+jwt" {
+			return key{}, malformed("a token of another type")
+		}
 	}
-	by, ok := k.find(id)
-	if id == "" && len(k.keys) == 1 {
+	by, ok := k.find(h.KeyID)
+	if h.KeyID == "" && len(k.keys) == 1 {
 		by, ok = k.keys[0], true
 	}
-	if !ok || by.method.Alg() != alg {
-		return key{}, fmt.Errorf("%w: no key of this id and algorithm", ErrSignature)
+	if !ok || string(by.alg) != h.Algorithm {
+		return key{}, errNoKey
 	}
 	return by, nil
 }
@@ -205,54 +217,39 @@ func decode(raw []byte, keyID string) (verified, error) {
 	if err != nil {
 		return verified{}, err
 	}
-	var (
-		r    jwt.RegisteredClaims
-		errs [7]error
-	)
-	r.Issuer, errs[0] = text(members, "iss")
-	r.Subject, errs[1] = text(members, "sub")
-	r.ID, errs[2] = text(members, "jti")
-	r.Audience, errs[3] = texts(members, "aud")
-	r.ExpiresAt, errs[4] = moment(members, "exp")
-	r.NotBefore, errs[5] = moment(members, "nbf")
-	r.IssuedAt, errs[6] = moment(members, "iat")
+	var errs [7]error
+	v := verified{Claims: Claims{KeyID: keyID, Raw: raw}}
+	v.Issuer, errs[0] = text(members, "iss")
+	v.Subject, errs[1] = text(members, "sub")
+	v.ID, errs[2] = text(members, "jti")
+	v.Audience, errs[3] = texts(members, "aud")
+	v.Expires, _, errs[4] = moment(members, "exp")
+	v.From, v.hasFrom, errs[5] = moment(members, "nbf")
+	v.IssuedAt, v.hasIssuedAt, errs[6] = moment(members, "iat")
 	if err := errors.Join(errs[:]...); err != nil {
 		return verified{}, err
 	}
-	if r.ExpiresAt == nil {
+	if _, ok := members["exp"]; !ok {
 		return verified{}, malformed("no expiry")
 	}
-	c := Claims{KeyID: keyID, Issuer: r.Issuer, Subject: r.Subject, ID: r.ID, Audience: r.Audience, Expires: r.ExpiresAt.Time, Raw: raw}
-	if r.IssuedAt != nil {
-		c.IssuedAt = r.IssuedAt.Time
-	}
-	if r.NotBefore != nil {
-		c.From = r.NotBefore.Time
-	}
-	return verified{claims: c, checked: r}, nil
+	return v, nil
 }
 
-// valid holds a token against the clock and the settings.
-func (k *Keyring) valid(v verified, now time.Time) error {
-	checks := []jwt.ParserOption{
-		jwt.WithTimeFunc(func() time.Time { return now }), jwt.WithLeeway(k.opts.Leeway), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
-	}
-	if k.opts.Issuer != "" {
-		checks = append(checks, jwt.WithIssuer(k.opts.Issuer))
-	}
-	if k.opts.Audience != "" {
-		checks = append(checks, jwt.WithAudience(k.opts.Audience))
-	}
-	err := jwt.NewValidator(checks...).Validate(v.checked)
+// valid checks a token against the clock and the settings. go-jose has such
+// checks too, but a token would be good at the very moment of its expiry, where
+// RFC 7519 ends it.
+func (k *Keyring) valid(v *verified, now time.Time) error {
+	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, jwt.ErrTokenExpired):
+	case !v.Expires.After(earliest):
 		return ErrExpired
-	case errors.Is(err, jwt.ErrTokenNotValidYet), errors.Is(err, jwt.ErrTokenUsedBeforeIssued):
+	case v.hasFrom && v.From.After(latest), v.hasIssuedAt && v.IssuedAt.After(latest):
 		return ErrNotYet
+	case k.opts.Issuer != "" && v.Issuer != k.opts.Issuer,
+		k.opts.Audience != "" && !slices.Contains(v.Audience, k.opts.Audience):
+		return ErrForeign
 	}
-	return ErrForeign
+	return nil
 }
 
 // Sign makes a token that is good from now for ttl, at least a second. claims
@@ -262,7 +259,7 @@ func (k *Keyring) valid(v verified, now time.Time) error {
 // that is public.
 func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, error) {
 	by := k.keys[0]
-	if by.private == nil {
+	if by.signer == nil {
 		return "", fault.Newf(fault.Invalid, "bearer key %q is public: it verifies and cannot sign", by.id)
 	}
 	if ttl < time.Second {
@@ -276,7 +273,7 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	if err != nil {
 		return "", fault.Wrap(fault.Invalid, "the claims are not a JSON object", err)
 	}
-	all := jwt.MapClaims{"iat": now.Unix(), "exp": now.Add(ttl).Unix()}
+	all := map[string]any{"iat": now.Unix(), "exp": now.Add(ttl).Unix()}
 	if k.opts.Issuer != "" {
 		all["iss"] = k.opts.Issuer
 	}
@@ -289,11 +286,15 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 		}
 		all[name] = value
 	}
-	token := jwt.NewWithClaims(by.method, all)
-	if by.id != "" {
-		token.Header["kid"] = by.id
+	payload, err := json.Marshal(all)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, "the claims are not JSON", err)
 	}
-	signed, err := token.SignedString(by.private)
+	object, err := by.signer.Sign(payload)
+	if err != nil {
+		return "", fmt.Errorf("sign a token: %w", err)
+	}
+	signed, err := object.CompactSerialize()
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// Origin is what the tokens of this server say in Claims.Origin.
+const Origin = "holdfast"
+
 // Claims is what a token of Firefox Sync says. Only UID, Expires and Salt must
 // be there.
 type Claims struct {

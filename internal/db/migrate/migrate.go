@@ -1,9 +1,9 @@
-// Package migrate says which schema changes a room still needs.
+// Package migrate says which schema changes a service still needs.
 //
-// A room keeps its changes for one engine in a folder of files named
+// A service keeps its changes for one engine in a folder of files named
 // NNNN_name.sql, embedded in the binary, forward only. The engine's package
 // (sqlitedb, pgdb) applies them under a lock and records each in the ledger
-// table schema_migrations, which names the room, so that rooms may share a
+// table schema_migrations, which names the service, so that services may share a
 // database.
 //
 // Servers of two releases may stand on one database while it is upgraded, and
@@ -22,6 +22,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"holdfast/internal/fault"
 )
 
 // Migration is one schema change.
@@ -39,9 +41,13 @@ type Applied struct {
 	Checksum string
 }
 
-// Set is all the changes of one room for one engine, in order.
+// ErrDevelopment is a database of a development version whose ledger has another
+// form. Nothing was released with it, so nothing reads it.
+var ErrDevelopment = fault.New(fault.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
+
+// Set is all the changes of one service for one engine, in order.
 type Set struct {
-	Room       string
+	Service    string
 	Migrations []Migration
 }
 
@@ -60,23 +66,23 @@ func needed(name string) int {
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
-// Load reads the changes of a room from a folder. It fails on a file that is
+// Load reads the changes of a service from a folder. It fails on a file that is
 // not named like a change and on a gap or repeat in the numbers: both are
 // mistakes of the build, which a test finds.
-func Load(room string, fsys fs.FS, dir string) (Set, error) {
+func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
-		return Set{}, fmt.Errorf("migrations of %s: %w", room, err)
+		return Set{}, fmt.Errorf("migrations of %s: %w", service, err)
 	}
-	set := Set{Room: room}
+	set := Set{Service: service}
 	for _, e := range entries {
 		m := filename.FindStringSubmatch(e.Name())
 		if m == nil {
-			return Set{}, fmt.Errorf("migrations of %s: %q is not named NNNN_name.sql", room, e.Name())
+			return Set{}, fmt.Errorf("migrations of %s: %q is not named NNNN_name.sql", service, e.Name())
 		}
 		text, err := fs.ReadFile(fsys, path.Join(dir, e.Name()))
 		if err != nil {
-			return Set{}, fmt.Errorf("migrations of %s: %w", room, err)
+			return Set{}, fmt.Errorf("migrations of %s: %w", service, err)
 		}
 		version, _ := strconv.Atoi(m[1])
 		sum := sha256.Sum256(text)
@@ -85,10 +91,10 @@ func Load(room string, fsys fs.FS, dir string) (Set, error) {
 	slices.SortFunc(set.Migrations, func(a, b Migration) int { return a.Version - b.Version })
 	for i, m := range set.Migrations {
 		if m.Version != i+1 {
-			return Set{}, fmt.Errorf("migrations of %s: %04d_%s stands where %04d is due", room, m.Version, m.Name, i+1)
+			return Set{}, fmt.Errorf("migrations of %s: %04d_%s stands where %04d is due", service, m.Version, m.Name, i+1)
 		}
 		if needed(m.Name) >= m.Version {
-			return Set{}, fmt.Errorf("migrations of %s: %04d_%s needs what comes after it", room, m.Version, m.Name)
+			return Set{}, fmt.Errorf("migrations of %s: %04d_%s needs what comes after it", service, m.Version, m.Name)
 		}
 	}
 	return set, nil
@@ -105,7 +111,7 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 		have[a.Version] = a
 		if needed(a.Name) > len(s.Migrations) {
 			return nil, fmt.Errorf("%s: this release is too old for the database: a newer one has applied %04d_%s; run that, or go back to a backup from before it",
-				s.Room, a.Version, a.Name)
+				s.Service, a.Version, a.Name)
 		}
 	}
 	var pending []Migration
@@ -116,10 +122,10 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 			pending = append(pending, m)
 		case a.Checksum != m.Checksum:
 			return nil, fmt.Errorf("%s: migration %04d_%s was applied with another text (%.12s…, this binary has %.12s…); run the release that applied it",
-				s.Room, m.Version, m.Name, a.Checksum, m.Checksum)
+				s.Service, m.Version, m.Name, a.Checksum, m.Checksum)
 		case len(pending) > 0:
 			return nil, fmt.Errorf("%s: migration %04d_%s was applied but %04d_%s was not; the ledger was edited or restored in part",
-				s.Room, m.Version, m.Name, pending[0].Version, pending[0].Name)
+				s.Service, m.Version, m.Name, pending[0].Version, pending[0].Name)
 		}
 	}
 	return pending, nil

@@ -28,7 +28,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{"a need of the future", "needs what comes after it", []string{"0001_a.sql", "0002_b_needs_0002.sql"}},
 		{"upper case", "is not named", []string{"0001_A.sql"}},
 	} {
-		_, err := migrate.Load("room", files(tc.files...), "m")
+		_, err := migrate.Load("service", files(tc.files...), "m")
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -37,7 +37,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 
 func TestPending(t *testing.T) {
 	t.Parallel()
-	set, err := migrate.Load("room", files("0001_a.sql", "0002_b.sql", "0003_c.sql"), "m")
+	set, err := migrate.Load("service", files("0001_a.sql", "0002_b.sql", "0003_c.sql"), "m")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,15 +12,15 @@ import (
 	"holdfast/internal/fault"
 )
 
-// undone reports whether the server took back a step so that others could go
+// isRetryable reports whether the server took back a step so that others could go
 // on; nothing of the step is there and it may be tried again.
-func undone(err error) bool {
+func isRetryable(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
 // classify codes an error of the driver. Errors that carry a code already,
-// which a room's step returned, pass.
+// which a service's step returned, pass.
 func classify(err error) error {
 	if err == nil {
 		return nil

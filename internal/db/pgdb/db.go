@@ -85,7 +85,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	// gone without a word must not cost a caller all its patience.
 	conf.PingTimeout = 5 * time.Second
 	conf.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
-		return p.IdleDuration > time.Second || spoken(p.Conn.PgConn().Conn())
+		return p.IdleDuration > time.Second || hasPendingData(p.Conn.PgConn().Conn())
 	}
 	if conf.ConnConfig.ConnectTimeout <= 0 {
 		conf.ConnConfig.ConnectTimeout = opts.ConnectTimeout
@@ -160,7 +160,7 @@ const maxTries = 5
 func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
 	for try := 1; ; try++ {
 		err := db.once(ctx, fn)
-		if err == nil || try == maxTries || !undone(err) || !clock.Rest(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
+		if err == nil || try == maxTries || !isRetryable(err) || !clock.Rest(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return classify(err)
 		}
 	}

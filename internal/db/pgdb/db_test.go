@@ -57,16 +57,16 @@ func TestOneExecEach(t *testing.T) {
 				t.Fatalf("%d rows, %v", n, err)
 			}
 			var b []byte
-			found, err := db.One(ctx, statement(`SELECT b FROM t WHERE id = $1::bigint`), []any{int64(1)}, &b)
+			found, err := db.QueryRow(ctx, statement(`SELECT b FROM t WHERE id = $1::bigint`), []any{int64(1)}, &b)
 			if err != nil || !found || string(b) != "\x00\xff" {
 				t.Errorf("found %v %q, %v", found, b, err)
 			}
-			found, err = db.One(ctx, statement(`SELECT b FROM t WHERE id = $1::bigint`), []any{int64(3)}, &b)
+			found, err = db.QueryRow(ctx, statement(`SELECT b FROM t WHERE id = $1::bigint`), []any{int64(3)}, &b)
 			if err != nil || found {
 				t.Errorf("found %v, %v", found, err)
 			}
 			var id, sum int64
-			err = db.Each(ctx, statement(`SELECT id FROM t`), nil, func() { sum = 0 }, func() error { sum += id; return nil }, &id)
+			err = db.ForEach(ctx, statement(`SELECT id FROM t`), nil, func() { sum = 0 }, func() error { sum += id; return nil }, &id)
 			if err != nil || sum != 3 {
 				t.Errorf("sum %d, %v", sum, err)
 			}
@@ -87,7 +87,7 @@ func TestObserve(t *testing.T) {
 		seen[name] = err
 	}})
 	var n int
-	if _, err := db.One(t.Context(), selectOne, nil, &n); err != nil {
+	if _, err := db.QueryRow(t.Context(), selectOne, nil, &n); err != nil {
 		t.Fatal(err)
 	}
 	_, err := db.Exec(t.Context(), pgdb.Statement{Name: "broken", SQL: `SELECT 1/0`})
@@ -219,7 +219,7 @@ func TestGivenUp(t *testing.T) {
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: time.Second})
 	backend := func() (pid int) {
 		t.Helper()
-		found, err := db.One(t.Context(), pgdb.Statement{Name: "pid", SQL: `SELECT pg_backend_pid()`}, nil, &pid)
+		found, err := db.QueryRow(t.Context(), pgdb.Statement{Name: "pid", SQL: `SELECT pg_backend_pid()`}, nil, &pid)
 		if err != nil || !found {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestSerializationIsRetried(t *testing.T) {
 			errs <- db.Tx(t.Context(), "count", func(tx *pgdb.Tx) error {
 				try++
 				var n int64
-				if _, err := tx.One(statement(`SELECT count(*) FROM t`), nil, &n); err != nil {
+				if _, err := tx.QueryRow(statement(`SELECT count(*) FROM t`), nil, &n); err != nil {
 					return err
 				}
 				if try == 1 {
@@ -325,7 +325,7 @@ func TestSerializationIsRetried(t *testing.T) {
 		t.Errorf("%d tries, want 3", n)
 	}
 	var distinct int
-	if _, err := db.One(t.Context(), statement(`SELECT count(DISTINCT n) FROM t`), nil, &distinct); err != nil || distinct != 2 {
+	if _, err := db.QueryRow(t.Context(), statement(`SELECT count(DISTINCT n) FROM t`), nil, &distinct); err != nil || distinct != 2 {
 		t.Errorf("%d numbers, %v", distinct, err)
 	}
 }
@@ -355,7 +355,7 @@ func TestFaultUndoes(t *testing.T) {
 	}
 	failing = ""
 	var n int
-	if _, err := db.One(t.Context(), count, nil, &n); err != nil || n != 0 {
+	if _, err := db.QueryRow(t.Context(), count, nil, &n); err != nil || n != 0 {
 		t.Errorf("%d rows, %v", n, err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package pgdb opens PostgreSQL, version 15 or newer, for the rooms.
+// Package pgdb opens PostgreSQL, version 15 or newer, for the services.
 //
 // Every statement has a name, under which it is timed, and every error that
 // leaves the package carries a code of package fault, found by SQLSTATE. A
-// room's hot step is one statement, a call of one of its functions, so it is
+// service's hot step is one statement, a call of one of its functions, so it is
 // its own transaction and costs one round trip; Tx is for the others.
 //
 // The driver is pgx with its native protocol and its pool. The URL says how to

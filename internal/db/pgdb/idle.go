@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-// spoken reports whether something has come in on a connection that waits for
+// hasPendingData reports whether something has come in on a connection that waits for
 // nothing: its end, or the server's word that it ends. A server that restarts
 // leaves a pool full of such, and each would cost a request. It is one system
 // call, where a ping is a round trip; a server that is gone without a word is
 // not found by it.
-func spoken(conn net.Conn) bool {
+func hasPendingData(conn net.Conn) bool {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = c.NetConn() // under TLS, which may speak of itself: a ping decides
 	}

@@ -27,7 +27,7 @@ func TestSpoken(t *testing.T) {
 	}
 	hears := func(conn net.Conn) bool { // soon
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-			if spoken(conn) {
+			if hasPendingData(conn) {
 				return true
 			}
 		}
@@ -37,7 +37,7 @@ func TestSpoken(t *testing.T) {
 	quiet, _ := pair()
 	// The driver's own reader, which a slow write leaves behind, has its turn.
 	go func() { _, _ = quiet.Read(make([]byte, 1)) }()
-	if spoken(quiet) {
+	if hasPendingData(quiet) {
 		t.Error("nobody has said anything")
 	}
 	told, far := pair()
@@ -49,7 +49,7 @@ func TestSpoken(t *testing.T) {
 		t.Errorf("an end was not heard: %v", err)
 	}
 	left.Close()
-	if !spoken(left) {
+	if !hasPendingData(left) {
 		t.Error("a closed connection passes")
 	}
 }

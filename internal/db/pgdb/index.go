@@ -44,11 +44,11 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool
-		if _, err := tx.One(lockIndex, []any{int64(indexLock)}, &free); err != nil || !free {
+		if _, err := tx.QueryRow(lockIndex, []any{int64(indexLock)}, &free); err != nil || !free {
 			busy = !free
 			return err
 		}
-		found, err := tx.One(indexState, []any{name}, &valid)
+		found, err := tx.QueryRow(indexState, []any{name}, &valid)
 		if err != nil || valid {
 			return err
 		}

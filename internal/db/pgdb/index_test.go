@@ -16,7 +16,7 @@ const (
 
 func validIndex(t *testing.T, db *pgdb.DB) (valid, found bool) {
 	t.Helper()
-	found, err := db.One(t.Context(), pgdb.Statement{
+	found, err := db.QueryRow(t.Context(), pgdb.Statement{
 		Name: "test", SQL: `SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('` + indexName + `')`,
 	}, nil, &valid)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 	lockTries = 100
 )
 
-// oldest is the first major version that has what the rooms use.
+// oldest is the first major version that has what the services use.
 const oldest = 15
 
 var (
@@ -42,17 +42,17 @@ var (
 	serverNumber = Statement{"migrate.version", `SELECT current_setting('server_version_num')::int`}
 	createLedger = Statement{"migrate.create_ledger", `
 		CREATE TABLE IF NOT EXISTS schema_migrations (
-			room       TEXT      NOT NULL,
+			service    TEXT      NOT NULL,
 			version    INTEGER   NOT NULL,
 			name       TEXT      NOT NULL,
 			checksum   TEXT      NOT NULL,
 			applied_at TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'UTC'),
-			PRIMARY KEY (room, version)
+			PRIMARY KEY (service, version)
 		)`}
 	readLedger = Statement{"migrate.ledger", `
-		SELECT version, name, checksum FROM schema_migrations WHERE room = $1::text ORDER BY version`}
+		SELECT version, name, checksum FROM schema_migrations WHERE service = $1::text ORDER BY version`}
 	addToLedger = Statement{"migrate.record", `
-		INSERT INTO schema_migrations (room, version, name, checksum)
+		INSERT INTO schema_migrations (service, version, name, checksum)
 		VALUES ($1::text, $2::int, $3::text, $4::text)`}
 	hasCitus = Statement{"migrate.citus", `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 )
@@ -62,7 +62,7 @@ var (
 // tables are distributed.
 const citusMarker = "-- citus"
 
-// Migrate applies what the database still needs of the room's changes, a
+// Migrate applies what the database still needs of the service's changes, a
 // transaction each, and returns what it has applied. Two processes may do so
 // at once: every transaction waits for the lock and reads the ledger anew. The
 // lock belongs to the transaction, so a pooler between does no harm.
@@ -108,7 +108,7 @@ func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Mi
 		if _, err := tx.Exec(createLedger); err != nil {
 			return err
 		}
-		ledger, err := tx.ledger(set.Room)
+		ledger, err := tx.ledger(set.Service)
 		if err != nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Mi
 		if err != nil || len(pending) == 0 {
 			return err
 		}
-		if err := tx.apply(set.Room, pending[0]); err != nil {
-			return fmt.Errorf("%s: migration %04d_%s: %w", set.Room, pending[0].Version, pending[0].Name, err)
+		if err := tx.apply(set.Service, pending[0]); err != nil {
+			return fmt.Errorf("%s: migration %04d_%s: %w", set.Service, pending[0].Version, pending[0].Name, err)
 		}
 		next = &pending[0]
 		return nil
@@ -130,7 +130,7 @@ func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Mi
 
 func checkVersion(tx *Tx) error {
 	var number int
-	if _, err := tx.One(serverNumber, nil, &number); err != nil {
+	if _, err := tx.QueryRow(serverNumber, nil, &number); err != nil {
 		return err
 	}
 	if number < oldest*10000 {
@@ -139,22 +139,30 @@ func checkVersion(tx *Tx) error {
 	return nil
 }
 
-func (tx *Tx) ledger(room string) (ledger []migrate.Applied, err error) {
+func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	var a migrate.Applied
-	err = tx.Each(readLedger, []any{room}, func() error {
+	err = tx.ForEach(readLedger, []any{service}, func() error {
 		ledger = append(ledger, a)
 		return nil
 	}, &a.Version, &a.Name, &a.Checksum)
-	return ledger, err
+	return ledger, development(err)
 }
 
-func (tx *Tx) apply(room string, m migrate.Migration) error {
+// development names a ledger without the column service.
+func development(err error) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42703" {
+		return migrate.ErrDevelopment
+	}
+	return err
+}
+
+func (tx *Tx) apply(service string, m migrate.Migration) error {
 	plain, distribute := splitCitus(m.SQL)
 	if err := tx.script(plain); err != nil {
 		return err
 	}
 	var citus bool
-	if _, err := tx.One(hasCitus, nil, &citus); err != nil {
+	if _, err := tx.QueryRow(hasCitus, nil, &citus); err != nil {
 		return err
 	}
 	if citus {
@@ -162,7 +170,7 @@ func (tx *Tx) apply(room string, m migrate.Migration) error {
 			return fmt.Errorf("distribution by Citus: %w", err)
 		}
 	}
-	_, err := tx.Exec(addToLedger, room, m.Version, m.Name, m.Checksum)
+	_, err := tx.Exec(addToLedger, service, m.Version, m.Name, m.Checksum)
 	return err
 }
 
@@ -187,13 +195,13 @@ func splitCitus(sql string) (plain, distribute string) {
 	return sql, ""
 }
 
-// Pending says which of the room's changes the database does not have yet.
+// Pending says which of the service's changes the database does not have yet.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var (
 		ledger []migrate.Applied
 		a      migrate.Applied
 	)
-	err := db.Each(ctx, readLedger, []any{set.Room}, func() { ledger = nil }, func() error {
+	err := db.ForEach(ctx, readLedger, []any{set.Service}, func() { ledger = nil }, func() error {
 		ledger = append(ledger, a)
 		return nil
 	}, &a.Version, &a.Name, &a.Checksum)
@@ -202,13 +210,13 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		err = nil // no ledger: nothing was ever applied
 	}
 	if err != nil {
-		return nil, err
+		return nil, development(err)
 	}
 	return set.Pending(ledger)
 }
 
 // IsCitus reports whether the database has the Citus extension.
 func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
-	_, err = db.One(ctx, hasCitus, nil, &citus)
+	_, err = db.QueryRow(ctx, hasCitus, nil, &citus)
 	return citus, err
 }

@@ -1,6 +1,7 @@
 package pgdb_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -17,7 +18,7 @@ func load(t *testing.T, files map[string]string) migrate.Set {
 	for name, text := range files {
 		fsys["m/"+name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	set, err := migrate.Load("room", fsys, "m")
+	set, err := migrate.Load("service", fsys, "m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestMigrateBesideADump(t *testing.T) {
 	waits := pgdb.Statement{Name: "waits", SQL: `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`}
 	for found := false; !found; {
 		var err error
-		if found, err = db.One(ctx, waits, nil); err != nil {
+		if found, err = db.QueryRow(ctx, waits, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,4 +173,18 @@ func TestMigrateBesideADump(t *testing.T) {
 	}
 	close(done)
 	others.Wait()
+}
+
+// A ledger of a development version is refused before anything is changed.
+func TestLedgerOfDevelopment(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	testdb.Script(t, url, "CREATE TABLE schema_migrations (room TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, checksum TEXT NOT NULL)")
+	db, set := open(t, pgdb.Options{URL: url}), load(t, map[string]string{"0001_a.sql": "CREATE TABLE a ();"})
+	if _, err := db.Pending(t.Context(), set); !errors.Is(err, migrate.ErrDevelopment) {
+		t.Errorf("pending: %v", err)
+	}
+	if _, err := db.Migrate(t.Context(), set); !errors.Is(err, migrate.ErrDevelopment) {
+		t.Errorf("migrate: %v", err)
+	}
 }

@@ -15,8 +15,8 @@ type Statement struct {
 	SQL  string
 }
 
-// One runs a statement that returns one row at most and scans it into dest.
-func (db *DB) One(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
+// QueryRow runs a statement that returns one row at most and scans it into dest.
+func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
 		found, err = one(ctx, q, s, args, dest)
 		return err
@@ -34,10 +34,10 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 	return changed, err
 }
 
-// Each runs a statement and scans every row into dest, after which it calls
+// ForEach runs a statement and scans every row into dest, after which it calls
 // fn; fn's error ends it. When the server asks for another try, begin is
 // called again first: it drops what the last one has gathered.
-func (db *DB) Each(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
+func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
 		begin()
 		return each(ctx, q, s, args, fn, dest)
@@ -133,8 +133,8 @@ type Tx struct {
 	tx  pgx.Tx
 }
 
-// One is DB.One in the transaction.
-func (tx *Tx) One(s Statement, args []any, dest ...any) (found bool, err error) {
+// QueryRow is DB.One in the transaction.
+func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err error) {
 	if err := tx.db.fault(s.Name); err != nil {
 		return false, err
 	}
@@ -149,8 +149,8 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	return exec(tx.ctx, tx.tx, s, args)
 }
 
-// Each is DB.Each in the transaction, which starts again as a whole.
-func (tx *Tx) Each(s Statement, args []any, fn func() error, dest ...any) error {
+// ForEach is DB.Each in the transaction, which starts again as a whole.
+func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.db.fault(s.Name); err != nil {
 		return err
 	}

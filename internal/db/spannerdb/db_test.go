@@ -79,7 +79,7 @@ var (
 func amounts(t *testing.T, db *spannerdb.DB) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
-	err := db.Each(t.Context(), readAll, nil, func(r *spanner.Row) error {
+	err := db.ForEach(t.Context(), readAll, nil, func(r *spanner.Row) error {
 		var id string
 		var amount int64
 		err := r.Columns(&id, &amount)
@@ -96,7 +96,7 @@ func amounts(t *testing.T, db *spannerdb.DB) map[string]int64 {
 func change(ctx context.Context, db *spannerdb.DB, id string, by int64) error {
 	return db.Write(ctx, "test.change", func(tx *spannerdb.Tx) error {
 		var amount int64
-		if err := tx.Each(readOne, spannerdb.Params{"id": id}, func(r *spanner.Row) error { return r.Columns(&amount) }); err != nil {
+		if err := tx.ForEach(readOne, spannerdb.Params{"id": id}, func(r *spanner.Row) error { return r.Columns(&amount) }); err != nil {
 			return err
 		}
 		tx.Predict(2)
@@ -192,7 +192,7 @@ func TestFault(t *testing.T) {
 		}
 	}
 	at = "test.read"
-	if err := db.Each(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !errors.Is(err, down) {
+	if err := db.ForEach(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !errors.Is(err, down) {
 		t.Errorf("a fault of a read: %v", err)
 	}
 	if _, err := db.Stream(t.Context(), readAll, nil); !errors.Is(err, down) {
@@ -312,7 +312,7 @@ func TestAway(t *testing.T) {
 	db := open(t, spannerdb.Options{
 		Database: "projects/p/instances/ii/databases/dd", EmulatorHost: "127.0.0.1:1", Timeout: 100 * time.Millisecond,
 	})
-	if err := db.Each(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !fault.Is(err, fault.Unavailable) {
+	if err := db.ForEach(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("read: %v", err)
 	}
 	if _, err := db.Stream(t.Context(), readAll, nil); !fault.Is(err, fault.Unavailable) {
@@ -342,7 +342,7 @@ func TestLostSession(t *testing.T) {
 	}
 	anew()
 	for name, ask := range map[string]func() error{
-		"read":  func() error { return db.Each(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }) },
+		"read":  func() error { return db.ForEach(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }) },
 		"write": func() error { return change(t.Context(), db, "a", 1) },
 		"stream": func() error {
 			rows, err := db.Stream(t.Context(), readAll, nil)

@@ -1,4 +1,4 @@
-// Package spannerdb opens Cloud Spanner for the rooms.
+// Package spannerdb opens Cloud Spanner for the services.
 //
 // Every step has a name, under which it is timed, and every error that leaves
 // the package carries a code of package fault, found by gRPC's status. A read is

@@ -1,10 +1,15 @@
 package spannerdb
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	"cloud.google.com/go/spanner"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"holdfast/internal/fault"
 )
@@ -34,6 +39,51 @@ func TestClassifyStatus(t *testing.T) {
 	} {
 		if got, message := classifyStatus(tc.status, tc.text); got != tc.want || message == "" {
 			t.Errorf("%v %q: %v %q, want %v", tc.status, tc.text, got, message, tc.want)
+		}
+	}
+}
+
+// TestTooLarge: what Spanner refuses for its size is told from its other
+// refusals, by the link that it sends and, without one, by its words.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	const (
+		mutations = "The transaction contains too many mutations. Insert and update operations count with the multiplicity of the number of columns they affect. (Maximum number: 80000)"
+		bytes     = "The transaction exceeds the maximum total bytes-size that can be handled by Spanner. (Maximum size: 104857600)"
+		limits    = "https://cloud.google.com/spanner/docs/limits"
+	)
+	for _, tc := range []struct {
+		name string
+		code codes.Code
+		text string
+		link string
+		want fault.Code
+	}{
+		{"mutations", codes.InvalidArgument, mutations, limits, fault.TooLarge},
+		{"mutations, as the result of a statement", codes.InvalidArgument, mutations, "", fault.TooLarge},
+		{"bytes", codes.InvalidArgument, bytes, "", fault.TooLarge},
+		{"resources", codes.InvalidArgument, "Transaction resource limits exceeded", "", fault.TooLarge},
+		{"other words", codes.InvalidArgument, "This is rather much.", limits, fault.TooLarge},
+		{"other words, newer page", codes.InvalidArgument, "This is rather much.", "https://docs.cloud.google.com/spanner/quotas#limits-for", fault.TooLarge},
+		{"a message, by the server", codes.ResourceExhausted, "SERVER: Received message larger than max (1000422248 vs. 104857600)", "", fault.TooLarge},
+		{"a message, by the client", codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)", "", fault.TooLarge},
+
+		{"an answer", codes.ResourceExhausted, "grpc: received message larger than max (5 vs. 4)", "", fault.Unavailable},
+		{"capacity", codes.ResourceExhausted, "Quota exceeded", limits, fault.Unavailable},
+		{"another link", codes.InvalidArgument, "Syntax error", "https://cloud.google.com/spanner/docs/lexical", fault.Internal},
+		{"another code", codes.FailedPrecondition, mutations, limits, fault.Internal},
+	} {
+		st := status.New(tc.code, tc.text)
+		if tc.link != "" {
+			var err error
+			if st, err = st.WithDetails(&errdetails.Help{Links: []*errdetails.Help_Link{{Url: tc.link}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := range []error{st.Err(), spanner.ToSpannerError(st.Err()), fmt.Errorf("wrapped: %w", spanner.ToSpannerError(st.Err()))} {
+			if got := classify(err); !fault.Is(got, tc.want) || !errors.Is(got, err) {
+				t.Errorf("%s: %v of %T, want %v", tc.name, fault.CodeOf(got), err, tc.want)
+			}
 		}
 	}
 }

@@ -31,20 +31,20 @@ const (
 )
 
 const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
-	room       STRING(64)  NOT NULL,
+	service    STRING(64)  NOT NULL,
 	version    INT64       NOT NULL,
 	name       STRING(256) NOT NULL,
 	checksum   STRING(64)  NOT NULL,
 	applied_at TIMESTAMP   NOT NULL
-) PRIMARY KEY (room, version)`
+) PRIMARY KEY (service, version)`
 
 var readLedger = Statement{"migrate.ledger", `
-	SELECT version, name, checksum FROM schema_migrations WHERE room = @room ORDER BY version`}
+	SELECT version, name, checksum FROM schema_migrations WHERE service = @service ORDER BY version`}
 
-// Pending says which of the room's changes the database does not have yet.
+// Pending says which of the service's changes the database does not have yet.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var ledger []migrate.Applied
-	err := db.Each(ctx, readLedger, Params{"room": set.Room}, func(r *spanner.Row) error {
+	err := db.ForEach(ctx, readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
 		a, err := line(r)
 		ledger = append(ledger, a)
 		return err
@@ -65,7 +65,7 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 	return a, err
 }
 
-// Migrate applies what the database still needs of the room's changes, and
+// Migrate applies what the database still needs of the service's changes, and
 // returns what it has applied. On an emulator the database is made first, when
 // it is missing, and its instance too.
 //
@@ -100,7 +100,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	for _, m := range pending {
 		fresh, err := db.apply(ctx, admin, set, m)
 		if err != nil {
-			return applied, fmt.Errorf("%s: migration %04d_%s: %w", set.Room, m.Version, m.Name, err)
+			return applied, fmt.Errorf("%s: migration %04d_%s: %w", set.Service, m.Version, m.Name, err)
 		}
 		if fresh {
 			applied = append(applied, m)
@@ -120,7 +120,7 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 	}
 	err = db.Write(ctx, "migrate", func(tx *Tx) error {
 		var ledger []migrate.Applied
-		if err := tx.Each(readLedger, Params{"room": set.Room}, func(r *spanner.Row) error {
+		if err := tx.ForEach(readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
 			a, err := line(r)
 			ledger = append(ledger, a)
 			return err
@@ -144,8 +144,8 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 			}
 		}
 		return tx.Buffer(spanner.Insert("schema_migrations",
-			[]string{"room", "version", "name", "checksum", "applied_at"},
-			[]any{set.Room, m.Version, m.Name, m.Checksum, time.Now()}))
+			[]string{"service", "version", "name", "checksum", "applied_at"},
+			[]any{set.Service, m.Version, m.Name, m.Checksum, time.Now()}))
 	})
 	return fresh, err
 }

@@ -21,9 +21,9 @@ type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
-// Each runs a query on a snapshot of now and calls fn with every row; fn's
+// ForEach runs a query on a snapshot of now and calls fn with every row; fn's
 // error ends it.
-func (db *DB) Each(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
+func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
 }
@@ -94,9 +94,9 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	return err
 }
 
-// Each runs a query and calls fn with every row. What it has read stays as it is
+// ForEach runs a query and calls fn with every row. What it has read stays as it is
 // until the commit.
-func (tx *Tx) Each(s Statement, p Params, fn func(*spanner.Row) error) error {
+func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error {
 	if err := tx.db.fault(s.Name); err != nil {
 		return err
 	}

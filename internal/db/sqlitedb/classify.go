@@ -9,7 +9,7 @@ import (
 )
 
 // classify codes an error of the engine by its result code. Errors that carry
-// a code already, which a room's step returned, pass.
+// a code already, which a service's step returned, pass.
 func classify(err error) error {
 	if err == nil {
 		return nil

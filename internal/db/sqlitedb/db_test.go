@@ -547,7 +547,7 @@ func TestMigrate(t *testing.T) {
 		"m/0001_create.sql": {Data: []byte(`CREATE TABLE t (k INTEGER PRIMARY KEY); INSERT INTO t VALUES (1);`)},
 	}
 	load := func() migrate.Set {
-		set, err := migrate.Load("room", fsys, "m")
+		set, err := migrate.Load("service", fsys, "m")
 		must(t, err)
 		return set
 	}
@@ -614,5 +614,22 @@ func BenchmarkWrite(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// A ledger of a development version is refused before anything is changed.
+func TestLedgerOfDevelopment(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{Path: filepath.Join(t.TempDir(), "test.db")})
+	must(t, db.Write(t.Context(), "test", func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, "CREATE TABLE schema_migrations (room TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, checksum TEXT NOT NULL)")
+	}))
+	set, err := migrate.Load("service", fstest.MapFS{"m/0001_a.sql": {Data: []byte("CREATE TABLE a (x);")}}, "m")
+	must(t, err)
+	if _, err := db.Pending(t.Context(), set); !errors.Is(err, migrate.ErrDevelopment) {
+		t.Errorf("pending: %v", err)
+	}
+	if _, err := db.Migrate(t.Context(), set); !errors.Is(err, migrate.ErrDevelopment) {
+		t.Errorf("migrate: %v", err)
 	}
 }

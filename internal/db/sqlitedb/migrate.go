@@ -13,15 +13,15 @@ import (
 
 const createLedger = `
 CREATE TABLE IF NOT EXISTS schema_migrations (
-	room       TEXT    NOT NULL,
+	service    TEXT    NOT NULL,
 	version    INTEGER NOT NULL,
 	name       TEXT    NOT NULL,
 	checksum   TEXT    NOT NULL,
 	applied_at TEXT    NOT NULL,
-	PRIMARY KEY (room, version)
+	PRIMARY KEY (service, version)
 ) WITHOUT ROWID`
 
-// Migrate applies what the file still needs of the room's changes, all in one
+// Migrate applies what the file still needs of the service's changes, all in one
 // transaction, and returns what it applied. Two processes at once are safe:
 // the write lock makes the second find nothing to do.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
@@ -30,7 +30,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		if err := sqlitex.Execute(conn, createLedger, nil); err != nil {
 			return err
 		}
-		ledger, err := readLedger(conn, set.Room)
+		ledger, err := readLedger(conn, set.Service)
 		if err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration
 			return err
 		}
 		for _, m := range pending {
-			if err := apply(conn, set.Room, m); err != nil {
-				return fmt.Errorf("%s: migration %04d_%s: %w", set.Room, m.Version, m.Name, err)
+			if err := apply(conn, set.Service, m); err != nil {
+				return fmt.Errorf("%s: migration %04d_%s: %w", set.Service, m.Version, m.Name, err)
 			}
 		}
 		return nil
@@ -50,19 +50,19 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return pending, nil
 }
 
-func apply(conn *sqlite.Conn, room string, m migrate.Migration) error {
+func apply(conn *sqlite.Conn, service string, m migrate.Migration) error {
 	if err := sqlitex.ExecuteScript(conn, m.SQL, nil); err != nil {
 		return err
 	}
 	return sqlitex.Execute(conn,
-		`INSERT INTO schema_migrations (room, version, name, checksum, applied_at) VALUES (?, ?, ?, ?, ?)`,
-		&sqlitex.ExecOptions{Args: []any{room, m.Version, m.Name, m.Checksum, time.Now().UTC().Format(time.RFC3339)}})
+		`INSERT INTO schema_migrations (service, version, name, checksum, applied_at) VALUES (?, ?, ?, ?, ?)`,
+		&sqlitex.ExecOptions{Args: []any{service, m.Version, m.Name, m.Checksum, time.Now().UTC().Format(time.RFC3339)}})
 }
 
-// Pending says which of the room's changes the file does not have yet.
+// Pending says which of the service's changes the file does not have yet.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) (pending []migrate.Migration, err error) {
 	err = db.Read(ctx, "pending migrations", func(conn *sqlite.Conn) error {
-		ledger, err := readLedger(conn, set.Room)
+		ledger, err := readLedger(conn, set.Service)
 		if err != nil {
 			return err
 		}
@@ -72,17 +72,22 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) (pending []migrate.M
 	return pending, err
 }
 
-func readLedger(conn *sqlite.Conn, room string) ([]migrate.Applied, error) {
-	exists := false
-	err := sqlitex.Execute(conn, `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'`,
-		&sqlitex.ExecOptions{ResultFunc: func(*sqlite.Stmt) error { exists = true; return nil }})
-	if err != nil || !exists {
+func readLedger(conn *sqlite.Conn, service string) ([]migrate.Applied, error) {
+	columns := map[string]bool{}
+	err := ForEach(conn, `SELECT name FROM pragma_table_info('schema_migrations')`, func(s *sqlite.Stmt) error {
+		columns[s.ColumnText(0)] = true
+		return nil
+	})
+	switch {
+	case err != nil, len(columns) == 0:
 		return nil, err
+	case !columns["service"]:
+		return nil, migrate.ErrDevelopment
 	}
 	var ledger []migrate.Applied
-	err = sqlitex.Execute(conn, `SELECT version, name, checksum FROM schema_migrations WHERE room = ? ORDER BY version`,
+	err = sqlitex.Execute(conn, `SELECT version, name, checksum FROM schema_migrations WHERE service = ? ORDER BY version`,
 		&sqlitex.ExecOptions{
-			Args: []any{room},
+			Args: []any{service},
 			ResultFunc: func(s *sqlite.Stmt) error {
 				ledger = append(ledger, migrate.Applied{Version: s.ColumnInt(0), Name: s.ColumnText(1), Checksum: s.ColumnText(2)})
 				return nil

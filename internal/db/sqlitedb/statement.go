@@ -8,11 +8,11 @@ import (
 )
 
 // What runs a statement that the connection keeps, and leaves it ready for the
-// next time. An argument is a whole number, a bool, text or bytes, of a room's
+// next time. An argument is a whole number, a bool, text or bytes, of a service's
 // own type or not. nil is NULL; empty text and bytes are not.
 
-// One runs a statement that returns one row at most.
-func One[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
+// QueryRow runs a statement that returns one row at most.
+func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
 		return v, false, err
@@ -33,8 +33,8 @@ func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	return reset(stmt, err)
 }
 
-// Each runs a statement and hands every row to fn; an error of fn ends it.
-func Each(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
+// ForEach runs a statement and hands every row to fn; an error of fn ends it.
+func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
 		return err
@@ -50,9 +50,9 @@ func Each(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) 
 	}
 }
 
-// All runs a statement and returns its rows.
-func All[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
-	err = Each(c, sql, func(stmt *sqlite.Stmt) error {
+// QueryAll runs a statement and returns its rows.
+func QueryAll[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (rows []T, err error) {
+	err = ForEach(c, sql, func(stmt *sqlite.Stmt) error {
 		rows = append(rows, scan(stmt))
 		return nil
 	}, args...)
@@ -70,6 +70,17 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	}
 	for i, arg := range args {
 		i++
+		switch v := arg.(type) { // most are of these types, and reflection costs
+		case int64:
+			stmt.BindInt64(i, v)
+			continue
+		case string:
+			stmt.BindText(i, v)
+			continue
+		case []byte:
+			stmt.BindBytes(i, v)
+			continue
+		}
 		switch v := reflect.ValueOf(arg); v.Kind() {
 		case reflect.Invalid:
 			stmt.BindNull(i)
@@ -94,4 +105,24 @@ func reset(stmt *sqlite.Stmt, err error) error {
 		err = again
 	}
 	return err
+}
+
+// Repeat runs a statement that returns no rows n times. bind sets every parameter
+// for the i-th time.
+func Repeat(c *sqlite.Conn, sql string, n int, bind func(i int, s *sqlite.Stmt)) error {
+	if n == 0 {
+		return nil
+	}
+	stmt, err := c.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		bind(i, stmt)
+		_, err := stmt.Step()
+		if err := reset(stmt, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }

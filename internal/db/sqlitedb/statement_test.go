@@ -12,7 +12,7 @@ import (
 )
 
 // TestArguments: what a statement is called with arrives as what it is, of a
-// room's own type or not.
+// service's own type or not.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	type (
@@ -32,7 +32,7 @@ func TestArguments(t *testing.T) {
 			{"a'", "text 'a'''"}, {name("é"), "text 'é'"}, {"", "text ''"},
 			{[]byte{0, 255}, "blob X'00FF'"}, {bytes("a"), "blob X'61'"}, {[]byte{}, "blob X''"}, {[]byte(nil), "blob X''"},
 		} {
-			if got, found, err := sqlitedb.One(c, sql, scan, x.arg); err != nil || !found || got != x.want {
+			if got, found, err := sqlitedb.QueryRow(c, sql, scan, x.arg); err != nil || !found || got != x.want {
 				t.Errorf("%T %v is %q, %v; want %q", x.arg, x.arg, got, err, x.want)
 			}
 		}
@@ -45,8 +45,8 @@ func TestArguments(t *testing.T) {
 	}))
 }
 
-// TestEach: an error ends a statement, which runs from its beginning the next time.
-func TestEach(t *testing.T) {
+// TestForEach: an error ends a statement, which runs from its beginning the next time.
+func TestForEach(t *testing.T) {
 	t.Parallel()
 	const sql = `SELECT value FROM json_each(?)`
 	text := func(s *sqlite.Stmt) string { return s.ColumnText(0) }
@@ -54,7 +54,7 @@ func TestEach(t *testing.T) {
 	db := open(t, sqlitedb.Options{})
 	must(t, db.Read(t.Context(), "test", func(c *sqlite.Conn) error {
 		var seen []string
-		err := sqlitedb.Each(c, sql, func(s *sqlite.Stmt) error {
+		err := sqlitedb.ForEach(c, sql, func(s *sqlite.Stmt) error {
 			if seen = append(seen, text(s)); len(seen) == 2 {
 				return boom
 			}
@@ -63,15 +63,40 @@ func TestEach(t *testing.T) {
 		if !errors.Is(err, boom) || strings.Join(seen, "") != "ab" {
 			t.Errorf("%v, %v", seen, err)
 		}
-		if all, err := sqlitedb.All(c, sql, text, `["x","y"]`); err != nil || !slices.Equal(all, []string{"x", "y"}) {
+		if all, err := sqlitedb.QueryAll(c, sql, text, `["x","y"]`); err != nil || !slices.Equal(all, []string{"x", "y"}) {
 			t.Errorf("%v, %v", all, err)
 		}
-		if _, found, err := sqlitedb.One(c, sql, text, `[]`); err != nil || found {
+		if _, found, err := sqlitedb.QueryRow(c, sql, text, `[]`); err != nil || found {
 			t.Errorf("a row of none: %v", err)
 		}
-		if err := sqlitedb.Each(c, sql, func(*sqlite.Stmt) error { return nil }, `[`); err == nil {
+		if err := sqlitedb.ForEach(c, sql, func(*sqlite.Stmt) error { return nil }, `[`); err == nil {
 			t.Error("the engine's error is lost")
 		}
 		return nil
+	}))
+}
+
+// TestRepeat runs one statement with the parameters of every time, and stops at
+// the first error.
+func TestRepeat(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	must(t, db.WriteAlone(t.Context(), "test", func(c *sqlite.Conn) error {
+		if err := sqlitedb.Exec(c, `CREATE TABLE seen (n INTEGER UNIQUE)`); err != nil {
+			return err
+		}
+		insert := func(values ...int64) error {
+			return sqlitedb.Repeat(c, `INSERT INTO seen VALUES (?)`, len(values), func(i int, s *sqlite.Stmt) { s.BindInt64(1, values[i]) })
+		}
+		must(t, insert())
+		must(t, insert(3, 1, 2))
+		if err := insert(4, 1, 5); err == nil {
+			t.Error("a row that is there already was inserted")
+		}
+		all, err := sqlitedb.QueryAll(c, `SELECT n FROM seen ORDER BY n`, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) })
+		if !slices.Equal(all, []int64{1, 2, 3, 4}) {
+			t.Errorf("rows %v", all)
+		}
+		return err
 	}))
 }

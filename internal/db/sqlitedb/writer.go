@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -212,12 +213,24 @@ func (w *writer) another(deadline time.Time) *step {
 	if len(w.group) >= maxGroup || w.group[0].alone || time.Now().After(deadline) {
 		return nil
 	}
+	s := w.waiting()
+	if s == nil {
+		// Callers that are about to queue a step run first: that costs less than
+		// another commit. When there are none, this returns at once.
+		runtime.Gosched()
+		s = w.waiting()
+	}
+	if s != nil && s.alone {
+		w.next = s
+		return nil
+	}
+	return s
+}
+
+// waiting takes a step from the queue, if there is one.
+func (w *writer) waiting() *step {
 	select {
 	case s := <-w.db.queue:
-		if s.alone {
-			w.next = s
-			return nil
-		}
 		return s
 	default:
 		return nil

@@ -21,6 +21,10 @@ type Admin struct {
 	Clock   clock.Clock
 }
 
+// OwnsAdmin reports whether a raw path on the admin listener belongs to extension
+// storage.
+func OwnsAdmin(path string) bool { return strings.HasPrefix(path, "/ext/installs/") }
+
 // adminTimeout is the time of an operator's request.
 const adminTimeout = 30 * time.Second
 
@@ -32,9 +36,9 @@ var adminActions = map[string]func(*exchange) error{
 }
 
 // Serve is the web.Handler of the admin listener.
-func (h *Admin) Serve(w http.ResponseWriter, r *http.Request) (err error) {
+func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", private)
-	s, err := web.Segments(r.URL.EscapedPath())
+	s, err := web.Segments(at.Path)
 	if err != nil || len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
 		return errRoute
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/web"
 )
 
 // Media types.
@@ -38,23 +38,10 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, fault.Invalid}
 }
 
-// believed is how many bytes of a body are made room for because its header says
-// that they come. The rest has to come first.
-const believed = 64 << 10
-
 // readBody reads a body of at most limit bytes. One that is longer is refused
 // before it is looked at.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
-	if x.in.ContentLength > limit {
-		return nil, errLength
-	}
-	var b bytes.Buffer
-	// ReadFrom wants MinRead to spare, or it grows the buffer to meet the end.
-	b.Grow(int(min(max(x.in.ContentLength, 0), believed)) + bytes.MinRead)
-	if _, err := b.ReadFrom(http.MaxBytesReader(x.out, x.in.Body, limit)); err != nil {
-		return nil, bodyError(err)
-	}
-	return b.Bytes(), nil
+	return web.ReadBody(x.out, x.in, limit, &bodyErrors)
 }
 
 // bodiless refuses a deletion that has a body: who sends one believes that what
@@ -67,7 +54,7 @@ func (x *exchange) bodiless() error {
 	case n > 0:
 		return invalid("", "must not be there: a deletion takes ifRevision in its query")
 	case err != nil && !errors.Is(err, io.EOF):
-		return bodyError(err)
+		return bodyErrors.Of(err)
 	}
 	return nil
 }

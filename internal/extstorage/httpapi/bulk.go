@@ -18,7 +18,7 @@ func (x *exchange) bulk(f *fields) error {
 	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
 		item := parseFields(raw, "", itemNames...)
 		t := ext.Task{Namespace: x.route.namespace, Key: ext.Key(item.text("key"))}
-		readGuard(item, &t.Guard)
+		readPrecondition(item, &t.Precondition)
 		x.readPut(item, &t)
 		return t, item.err
 	})
@@ -50,7 +50,7 @@ func withoutItem(err error) error {
 // items reads a list of tasks. The failure of one is an *ext.ItemError with its
 // place in the body.
 func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
-	if err := x.unguarded("guards are members of its items", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
+	if err := x.rejectPreconditions("preconditions are members of its items", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
 		return nil, err
 	}
 	most := x.service.Limits().Items
@@ -73,8 +73,8 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 	return tasks, nil
 }
 
-// readGuard reads the guards of an item.
-func readGuard(f *fields, g *ext.Guard) {
+// readPrecondition reads the preconditions of an item.
+func readPrecondition(f *fields, g *ext.Precondition) {
 	revision := f.integer("ifRevision", 0)
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if !f.has("ifMatch") {
@@ -118,7 +118,7 @@ func (x *exchange) batch(f *fields) error {
 	if err != nil {
 		return err
 	}
-	if x.ask.Once, err = x.once(); err != nil {
+	if x.ask.IdempotencyKey, err = x.idempotencyKey(); err != nil {
 		return err
 	}
 	results, err := x.service.Batch(x.ctx(), x.ask, tasks)
@@ -143,14 +143,14 @@ func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 		f.fail("op", "must be put, delete, check or increment")
 	}
 	t.Namespace, t.Key = ext.Namespace(f.text("namespace")), ext.Key(f.text("key"))
-	readGuard(f, &t.Guard)
+	readPrecondition(f, &t.Precondition)
 	switch word {
 	case "put":
 		x.readPut(f, &t)
 	case "delete":
 		t.Kind = ext.DeleteTask
 	case "check":
-		if t.Kind = ext.CheckTask; f.err == nil && !t.Guard.IsSet() {
+		if t.Kind = ext.CheckTask; f.err == nil && !t.Precondition.IsSet() {
 			f.fail("ifRevision", "is missing: a check needs it, or ifMatch")
 		}
 	case "increment":

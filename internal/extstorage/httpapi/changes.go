@@ -47,7 +47,7 @@ func (x *exchange) changes(a arguments) error {
 		return x.answer(http.StatusOK, appendFeed(&feed))
 	}
 	defer leave()
-	web.StepOut(x.out)
+	web.ReleaseSlot(x.out)
 	ended, err := x.untilEnding(func() (err error) {
 		feed, err = x.look(feed.Last, most, time.Duration(wait.Value)*time.Second)
 		return err
@@ -85,7 +85,7 @@ func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	whole := x.in
 	ctx, cancel := context.WithCancelCause(whole.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(web.Ending(ctx), func() { cancel(errEnding) })()
+	defer context.AfterFunc(web.ShuttingDown(ctx), func() { cancel(errEnding) })()
 	x.in = whole.WithContext(ctx)
 	err = fn()
 	x.in = whole

@@ -88,7 +88,7 @@ func TestLongPoll(t *testing.T) {
 	s.clock.Advance(2 * time.Second)
 	tick <- dawn
 	(<-fourth).fails(403, "UNAUTHORIZED")
-	if crowd := gate.Crowd(); crowd.Inside != 0 {
+	if crowd := gate.Stats(); crowd.Inside != 0 {
 		t.Errorf("at the gate: %+v", crowd)
 	}
 }

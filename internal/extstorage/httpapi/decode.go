@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -152,7 +153,7 @@ func (f *fields) member(s *scanner, known []string) {
 
 // unquote reads a string of JSON by the rules of values.
 func unquote(raw []byte) (string, bool) {
-	v, err := ext.ParseValue(raw, maxText)
+	v, err := canonjson.Parse(raw, maxText)
 	if err != nil || v[0] != '"' {
 		return "", false
 	}
@@ -216,12 +217,12 @@ func (f *fields) text(name string) string {
 }
 
 // number reads a number; "" when it is not there.
-func (f *fields) number(name string) ext.Number {
+func (f *fields) number(name string) canonjson.Number {
 	raw, ok := f.find(name)
 	if !ok {
 		return ""
 	}
-	n, err := ext.ParseNumber(raw)
+	n, err := canonjson.ParseNumber(raw)
 	if fault.Is(err, fault.TooLarge) {
 		err = invalid("", "must be a number, and not too long a one")
 	}
@@ -256,12 +257,12 @@ func (f *fields) flag(name string) bool {
 }
 
 // value reads any JSON; "" when it is not there.
-func (f *fields) value(name string, limit int) ext.Value {
+func (f *fields) value(name string, limit int) canonjson.Value {
 	raw, ok := f.find(name)
 	if !ok {
 		return ""
 	}
-	v, err := ext.ParseValue(raw, limit)
+	v, err := canonjson.Parse(raw, limit)
 	if err != nil {
 		f.note(under(f.at+pointerTo(name), err))
 	}

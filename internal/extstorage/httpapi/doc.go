@@ -1,4 +1,4 @@
-// Package httpapi speaks the room's protocol: JSON over HTTP.
+// Package httpapi speaks the service's protocol: JSON over HTTP.
 //
 // A request goes: preflights (cors.go), route and method from the raw path
 // (route.go), the token (auth.go), the rates (rates.go), query and header
@@ -11,5 +11,10 @@
 // internal one, on which a service sends an envelope (runner.go), and Admin that
 // of operators, who register and revoke installs (admin.go).
 //
-// What is sent and answered is told in openapi.json, which is served.
+// The envelope of a body is split by hand (decode.go): finding where the value of
+// a put ends is on the hot path, where encoding/json takes six times as long for
+// 1 KB and would read the value that package canonjson reads anyway. Everything
+// in the envelope is read by canonjson.
+//
+// What is sent and answered is described in openapi.json, which is served.
 package httpapi

@@ -3,11 +3,11 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"os"
 	"strconv"
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/web"
 )
 
 // refusal is an error that names its own answer, for what only HTTP knows.
@@ -48,7 +48,7 @@ const (
 // CodeOf is the code of the answer to an error; of an item's failure, that of
 // the item.
 func CodeOf(err error) string {
-	p := judge(err)
+	p := problemOf(err)
 	if p.cause != "" {
 		return p.cause
 	}
@@ -92,9 +92,9 @@ type problem struct {
 	cause   string
 }
 
-// judge says how an error is answered. What is ours comes first: it may hold
+// problemOf says how an error is answered. What is ours comes first: it may hold
 // what a client would be told of, had it not come to more.
-func judge(err error) problem {
+func problemOf(err error) problem {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return problem{status: own.status, code: own.code, message: own.reason, pointer: own.pointer}
 	}
@@ -106,7 +106,7 @@ func judge(err error) problem {
 		return problem{status: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: messageOf(err)}
 	}
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
-		p := judge(item.Err)
+		p := problemOf(item.Err)
 		p.index, p.cause, p.code = item.Index, p.code, codeItem
 		return p
 	}
@@ -121,7 +121,7 @@ func judge(err error) problem {
 	return p
 }
 
-// statusOf is the answer to an error of the room.
+// statusOf is the answer to an error of the service.
 func statusOf(err error, code fault.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)
@@ -152,7 +152,7 @@ func statusOf(err error, code fault.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict that was not told from others, or a precondition
 }
 
-// messageOf is the sentence for the client. The room's own errors are made to be
+// messageOf is the sentence for the client. The service's own errors are made to be
 // shown; of others only the outermost sentence is, and never a cause.
 func messageOf(err error) string {
 	if shown := fault.Message(err); shown != "" {
@@ -175,7 +175,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 // WriteInnerError is WriteError for Runner and Admin, whose answers are for no
 // web page.
 func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
-	p := judge(err)
+	p := problemOf(err)
 	h := w.Header()
 	h.Set("Cache-Control", private)
 	for _, name := range []string{"ETag", "Location"} { // of an answer that failed before it was sent
@@ -187,7 +187,7 @@ func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	case p.status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
 		h.Set("Retry-After", "10")
 	}
-	sendJSON(w, p.status, p.appendTo(nil, h.Get("X-Request-Id")))
+	web.SendJSON(w, p.status, p.appendTo(nil, h.Get("X-Request-Id")))
 }
 
 func (p *problem) appendTo(b []byte, requestID string) []byte {
@@ -206,13 +206,4 @@ func (p *problem) appendTo(b []byte, requestID string) []byte {
 	return append(appendString(key(b, "requestId"), requestID), "}}"...)
 }
 
-// bodyError tells what a failed read of a body means.
-func bodyError(err error) error {
-	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		return errLength
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errSlowBody
-	}
-	return errCutBody // cut off, or malformed by the rules of HTTP
-}
+var bodyErrors = web.BodyErrors{Announced: errLength, TooLarge: errLength, TooSlow: errSlowBody, Cut: errCutBody}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	ext "holdfast/internal/extstorage"
+	"holdfast/internal/canonjson"
 )
 
 // FuzzFields: what is taken apart and read member by member is what the parser of
@@ -25,7 +25,7 @@ func FuzzFields(f *testing.F) {
 		}
 		fields := parseFields(text, "", "a", "b")
 		a, b := fields.value("a", limit), fields.value("b", limit)
-		whole, err := ext.ParseValue(text, limit)
+		whole, err := canonjson.Parse(text, limit)
 		var members map[string]json.RawMessage
 		if err == nil {
 			if json.Unmarshal([]byte(whole), &members) != nil { // it is another value
@@ -67,11 +67,11 @@ func FuzzList(f *testing.F) {
 		fields := &fields{members: []member{{"l", text}}}
 		list := fields.list("l", len(text))
 		for _, raw := range list {
-			if _, err := ext.ParseValue(raw, limit); err != nil {
+			if _, err := canonjson.Parse(raw, limit); err != nil {
 				fields.note(err)
 			}
 		}
-		whole, err := ext.ParseValue(text, limit)
+		whole, err := canonjson.Parse(text, limit)
 		isList := err == nil && whole[0] == '['
 		if fields.err != nil {
 			if isList {

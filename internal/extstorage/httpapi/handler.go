@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,10 +19,6 @@ type Handler struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
-
-	// Address says where a request arrived as its client sees it. An error of it
-	// is the client's.
-	Address func(*http.Request) (web.Address, error)
 
 	Rates   *Rates        // nil: no limits
 	Timeout time.Duration // of a request, not counting its body and what it is to wait; 0: none
@@ -44,16 +39,15 @@ type exchange struct {
 	ask    ext.Request // the grant, the caller, the idempotency key
 }
 
-// Serve is the room's web.Handler: after an error in the middle of an export the
+// Serve is the service's web.Handler: after an error in the middle of an export the
 // connection must be cut.
-func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	greet(w)
 	if preflight(w, r) {
 		return nil
 	}
-	at, err := h.Address(r)
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "the address is malformed", err)
+	if at.Err != nil {
+		return fault.Wrap(fault.Invalid, "the address is malformed", at.Err)
 	}
 	target, _, _ := strings.Cut(at.Target, "?")
 	x := &exchange{
@@ -141,10 +135,9 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// answer writes a whole answer. A client that went away before it is of no
-// interest, so it returns nil: what was asked for is done.
+// answer writes a whole answer.
 func (x *exchange) answer(status int, body []byte) error {
-	sendJSON(x.out, status, body)
+	web.SendJSON(x.out, status, body)
 	return nil
 }
 
@@ -152,12 +145,4 @@ func (x *exchange) answer(status int, body []byte) error {
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-func sendJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", typeJSON)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }

@@ -10,9 +10,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// guard reads the guards that stand in the header, and the revision that stands
+// precondition reads the preconditions that stand in the header, and the revision that stands
 // elsewhere.
-func (x *exchange) guard(revision ext.Optional[int64]) (g ext.Guard, err error) {
+func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Precondition, err error) {
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if values := x.in.Header.Values("If-Match"); len(values) > 0 {
 		if g.Match, err = ext.ParseIfMatch(strings.Join(values, ",")); err != nil {
@@ -40,12 +40,12 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	return ext.Some(i), nil
 }
 
-// unguarded refuses guards in headers that the request would not look at: who sends
+// rejectPreconditions refuses preconditions in headers that the request would not look at: who sends
 // one believes that it holds.
-func (x *exchange) unguarded(instead string, names ...string) error {
+func (x *exchange) rejectPreconditions(instead string, names ...string) error {
 	for _, name := range names {
 		if len(x.in.Header.Values(name)) > 0 {
-			return invalid("/"+strings.ToLower(name), "is no guard of this request: "+instead)
+			return invalid("/"+strings.ToLower(name), "is not a precondition of this request: "+instead)
 		}
 	}
 	return nil
@@ -54,9 +54,10 @@ func (x *exchange) unguarded(instead string, names ...string) error {
 // maxIdempotencyKey is how long an Idempotency-Key may be in bytes.
 const maxIdempotencyKey = 255
 
-// once reads the Idempotency-Key, if there is one, and with it what tells this
-// request from others: what it addresses, the guards and the body.
-func (x *exchange) once() (*ext.Once, error) {
+// idempotencyKey reads the Idempotency-Key, if there is one, with a hash of what
+// tells this request from others: what it addresses, the preconditions and the
+// body.
+func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
 		return nil, nil
@@ -75,5 +76,5 @@ func (x *exchange) once() (*ext.Once, error) {
 		hash.Write(size[:]) // each with its length, so that none runs into the next
 		hash.Write([]byte(part))
 	}
-	return &ext.Once{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil
+	return &ext.IdempotencyKey{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/web"
 )
@@ -49,14 +50,14 @@ type importer struct {
 // and since a record that is there already is left as it is, the same file may
 // come again.
 func (x *exchange) imports() error {
-	if err := x.unguarded("an import replaces what is there", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
+	if err := x.rejectPreconditions("an import replaces what is there", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
 		return err
 	}
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
 	leave, beside := x.service.EnterWait(x.ask.Grant.Owner)
 	if im.beside = beside; beside {
 		defer leave()
-		web.StepOut(x.out)
+		web.ReleaseSlot(x.out)
 	}
 	if err := im.read(x.in.Body); err != nil {
 		return err
@@ -97,8 +98,8 @@ func (im *importer) read(lines io.Reader) error {
 		if err == nil {
 			err = im.add(line)
 		}
-		if errors.Is(err, ext.ErrTooLarge) {
-			err = &ext.ItemError{Index: im.lines, Err: ext.ErrTooLarge}
+		if errors.Is(err, canonjson.ErrTooLarge) {
+			err = &ext.ItemError{Index: im.lines, Err: canonjson.ErrTooLarge}
 		}
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ func (im *importer) read(lines io.Reader) error {
 }
 
 // readLine reads up to the end of a line, without it: io.EOF when there is none,
-// ext.ErrTooLarge over maxLine. The line is good until the next call.
+// canonjson.ErrTooLarge over maxLine. The line is good until the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -122,11 +123,11 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 	switch {
 	case len(line) > maxLine:
-		return nil, ext.ErrTooLarge
+		return nil, canonjson.ErrTooLarge
 	case errors.Is(err, io.EOF) && len(line) > 0:
 		return line, nil
 	case err != nil && !errors.Is(err, io.EOF):
-		return nil, bodyError(err)
+		return nil, bodyErrors.Of(err)
 	}
 	return line, err
 }
@@ -232,11 +233,11 @@ func (im *importer) step() error {
 	if err := x.wait(write); err != nil {
 		return err
 	}
-	if err := web.StepIn(x.out, x.in); err != nil {
+	if err := web.ReacquireSlot(x.out, x.in); err != nil {
 		return err
 	}
 	if im.beside {
-		defer web.StepOut(x.out)
+		defer web.ReleaseSlot(x.out)
 	}
 	var done ext.Imported
 	err := x.within(x.timeout, func() (err error) {

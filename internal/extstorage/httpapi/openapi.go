@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// openAPI describes the room's protocol, of all three listeners.
+// openAPI describes the service's protocol, of all three listeners.
 //
 //go:embed openapi.json
 var openAPI []byte

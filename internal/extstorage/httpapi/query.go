@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -52,7 +53,7 @@ func pointerTo(name string) string {
 	if len(name) > maxEcho {
 		return ""
 	}
-	return ext.Pointer{name}.String()
+	return canonjson.Pointer{name}.String()
 }
 
 func (q *query) fault() error { return q.err }

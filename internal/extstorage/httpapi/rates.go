@@ -92,16 +92,16 @@ func (x *exchange) wait(c cost) error {
 	if ok {
 		return nil
 	}
-	web.StepOut(x.out)
+	web.ReleaseSlot(x.out)
 	for !ok {
 		select {
 		case <-x.service.After(state.Retry):
 		case <-x.ctx().Done():
 			return fault.Wrap(fault.Unavailable, "the request has ended", context.Cause(x.ctx()))
-		case <-web.Ending(x.ctx()).Done():
+		case <-web.ShuttingDown(x.ctx()).Done():
 			return errEnding
 		}
 		state, ok = x.rates.allow(x.ask.Grant.Owner, c)
 	}
-	return web.StepIn(x.out, x.in)
+	return web.ReacquireSlot(x.out, x.in)
 }

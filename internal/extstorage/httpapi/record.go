@@ -5,14 +5,15 @@ import (
 	"net/http"
 	"strings"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 )
 
-// place is the record that a write is about, with its guards.
+// place is the record that a write is about, with its preconditions.
 func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
-	g, err := x.guard(revision)
-	err = cmp.Or(err, x.unguarded("send ifRevision", "If-Revision-Match"))
-	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Guard: g}, err
+	g, err := x.precondition(revision)
+	err = cmp.Or(err, x.rejectPreconditions("send ifRevision", "If-Revision-Match"))
+	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Precondition: g}, err
 }
 
 func (x *exchange) get() error {
@@ -20,11 +21,11 @@ func (x *exchange) get() error {
 	if err != nil {
 		return err
 	}
-	g, err := x.guard(revision)
+	g, err := x.precondition(revision)
 	if err != nil {
 		return err
 	}
-	known := ext.Guard{NoneMatch: g.NoneMatch}
+	known := ext.Precondition{NoneMatch: g.NoneMatch}
 	g.NoneMatch = ext.Tags{}
 	rec, err := x.service.GetRecord(x.ctx(), x.ask, x.route.namespace, x.route.key, g)
 	if err != nil {
@@ -85,14 +86,14 @@ func (x *exchange) delete(a arguments) error {
 }
 
 func (x *exchange) patchRecord() error {
-	patch, err := ext.ParseValue(x.body, x.service.Limits().Value)
+	patch, err := canonjson.Parse(x.body, x.service.Limits().Value)
 	if err != nil {
 		return err
 	}
 	return x.patch(x.query, patch)
 }
 
-func (x *exchange) patch(a arguments, patch ext.Value) error {
+func (x *exchange) patch(a arguments, patch canonjson.Value) error {
 	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0))
 	if err = cmp.Or(a.fault(), err); err != nil {
 		return err
@@ -110,11 +111,11 @@ func readIncrement(f *fields, t *ext.Task) {
 	if !f.has("pointer") {
 		f.fail("pointer", "is missing")
 	}
-	pointer, err := ext.ParsePointer(f.text("pointer"))
+	pointer, err := canonjson.ParsePointer(f.text("pointer"))
 	if err != nil {
 		f.note(under(f.at+"/pointer", err))
 	}
-	t.Increment = ext.Increment{Pointer: pointer, By: f.number("by"), Min: f.number("min"), Max: f.number("max"), Create: f.flag("create")}
+	t.Increment = canonjson.Increment{Pointer: pointer, By: f.number("by"), Min: f.number("min"), Max: f.number("max"), Create: f.flag("create")}
 }
 
 func (x *exchange) postIncrement() error {
@@ -129,7 +130,7 @@ func (x *exchange) increment(f *fields) error {
 	if err != nil {
 		return err
 	}
-	if x.ask.Once, err = x.once(); err != nil {
+	if x.ask.IdempotencyKey, err = x.idempotencyKey(); err != nil {
 		return err
 	}
 	return x.do(&t)
@@ -175,7 +176,7 @@ func (x *exchange) replayed(yes bool) {
 }
 
 // appendSum appends the sum of an increment, null when it is not known any more.
-func appendSum(b []byte, sum ext.Number) []byte {
+func appendSum(b []byte, sum canonjson.Number) []byte {
 	if sum == "" {
 		sum = "null"
 	}

@@ -48,7 +48,7 @@ func TestTimeToLiveEndsExactly(t *testing.T) {
 	c.put("k", `{"value":1,"ifRevision":0}`).is(http.StatusCreated).says(`{"revision":1,"ttlExpiresAt":null}`)
 }
 
-func TestGuards(t *testing.T) {
+func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	c.put("k", `{"value":1}`).is(http.StatusCreated) // revision 1, "1"
@@ -87,7 +87,7 @@ func TestGuards(t *testing.T) {
 	c.patch(records+"/k?ifRevision=4", `5`).is(http.StatusOK)
 	c.post(records+"/k/increment", `{"pointer":"","by":1,"ifRevision":5e0}`).is(http.StatusOK)
 
-	// What is not there has revision 0, for every kind of guard.
+	// What is not there has revision 0, for every kind of precondition.
 	c.put("none", `{"value":1,"ifRevision":3}`).fails(409, mismatch, "revision 0")
 	c.put("none", `{"value":1}`, `If-Match: *`).fails(412, mismatch, "revision 0")
 	c.delete("none?ifRevision=0").fails(409, mismatch, "revision 0")
@@ -137,8 +137,8 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
-// A guard that nobody would look at is refused.
-func TestGuardsThatAreNone(t *testing.T) {
+// A precondition that nobody would look at is refused.
+func TestMalformedPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	for _, tt := range []struct{ method, path, body, header string }{

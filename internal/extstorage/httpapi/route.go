@@ -117,7 +117,7 @@ type route struct {
 	hasKey       bool
 }
 
-// Owns reports whether a raw path on the main listener belongs to this room.
+// Owns reports whether a raw path on the main listener belongs to this service.
 func Owns(path string) bool { return strings.HasPrefix(path, "/ext/") }
 
 // parseRoute reads a raw path, as it stood in the request line: a key may be

@@ -26,7 +26,7 @@ type Runner struct {
 const runnerBase = "/internal/ext-storage/"
 
 // OwnsRunner reports whether a raw path on the internal listener belongs to the
-// room.
+// service.
 func OwnsRunner(path string) bool { return strings.HasPrefix(path, runnerBase) }
 
 // LabelRunner is Label for the internal listener.
@@ -88,9 +88,9 @@ func (x *exchange) patchOf(f *fields) error {
 }
 
 // Serve is the web.Handler of the internal listener.
-func (h *Runner) Serve(w http.ResponseWriter, r *http.Request) error {
+func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", private)
-	install, ok := runnerInstall(r.URL.EscapedPath())
+	install, ok := runnerInstall(at.Path)
 	if !ok {
 		return errRoute
 	}

@@ -41,10 +41,10 @@ func (x *exchange) getSchema() error {
 	return ext.ErrNoSchema
 }
 
-// schemaFields takes the body of a write of a schema apart. Schemas have no guards.
+// schemaFields takes the body of a write of a schema apart. Schemas have no preconditions.
 func (x *exchange) schemaFields(known string) *fields {
 	f := parseFields(x.body, "", known)
-	if err := x.unguarded("schemas have none", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
+	if err := x.rejectPreconditions("schemas have none", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
 		f.note(err)
 	}
 	return f

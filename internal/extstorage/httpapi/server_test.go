@@ -48,7 +48,7 @@ type setup struct {
 	alone   bool         // what is exchanged is not HTTP as the description has it
 }
 
-// server is the room's three listeners, on a database of its own and a clock
+// server is the service's three listeners, on a database of its own and a clock
 // that stands until a test moves it.
 type server struct {
 	*httptest.Server // the public one
@@ -117,9 +117,9 @@ func start(t testing.TB, with setup) *server {
 	if s.tokens, err = bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{signingKey}, Leeway: 30 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	judge := newJudges()
+	validator := newValidator()
 	s.service, err = ext.NewService(ext.Options{
-		Store: s.store, Registry: s.store, Installs: s.store, Validators: judge, Documents: judge,
+		Store: s.store, Inspector: s.store, Registry: s.store, Installs: s.store, Validators: validator, Documents: validator,
 		Config: config, CursorKeys: [][]byte{[]byte(strings.Repeat("c", 32))}, Clock: s.clock.Now, After: with.after,
 	})
 	if err != nil {
@@ -131,11 +131,7 @@ func start(t testing.TB, with setup) *server {
 			t.Fatal(err)
 		}
 	}
-	addresses, err := web.NewResolver("", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Address: addresses.Resolve, Rates: rates, Timeout: with.timeout}
+	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
 	r := &httpapi.Runner{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
 	a := &httpapi.Admin{Service: s.service, Clock: s.clock.Now}
 	s.Server = listen(t, h.Serve, httpapi.WriteError, httpapi.Label, with)
@@ -171,20 +167,19 @@ var description = func() func(testing.TB) *openapitest.Document {
 
 func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(string) string, with setup) *httptest.Server {
 	t.Helper()
-	return webtest.Serve(t, web.Room{
-		Name: "extstorage", Serve: serve, Error: fail, Gate: with.gate,
-		Route: func(r *http.Request) string { return label(r.URL.EscapedPath()) },
-	}, web.Options{Log: with.log, Pace: with.pace})
+	return webtest.Serve(t, web.Service{
+		Name: "extstorage", Serve: serve, Error: fail, Route: label,
+	}, web.Options{Log: with.log, Pace: with.pace, Gate: with.gate})
 }
 
 func openStore(t testing.TB) *sqlite.Store {
 	t.Helper()
-	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), sqlite.Options{})
 }
 
-// judges are those of the room, but that a trial is not a process here.
-type judges struct{ *jsonschema.Judges }
+// validator is that of the service, but a trial is not a process here.
+type validator struct{ *jsonschema.Validator }
 
-func newJudges() judges { return judges{jsonschema.NewJudges(1<<20, nil)} }
+func newValidator() validator { return validator{jsonschema.NewValidator(1<<20, nil)} }
 
-func (judges) Trial(context.Context, []byte, [][]byte) error { return nil }
+func (validator) Trial(context.Context, []byte, [][]byte) error { return nil }

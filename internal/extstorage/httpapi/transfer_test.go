@@ -269,7 +269,7 @@ func TestSlowImport(t *testing.T) {
 		come <- struct{}{}
 	}
 	(<-done).is(http.StatusOK).says(`{"written":21}`)
-	if crowd := gate.Crowd(); crowd.Inside != 0 {
+	if crowd := gate.Stats(); crowd.Inside != 0 {
 		t.Errorf("at the gate: %+v", crowd)
 	}
 }

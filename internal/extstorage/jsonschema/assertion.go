@@ -242,3 +242,13 @@ func sized(b []byte, kind byte, text string) []byte {
 	b = append(strconv.AppendInt(append(b, kind), int64(len(text)), 10), ':')
 	return append(b, text...)
 }
+
+// exponent is the size of the exponent that a canonical number is written with.
+func exponent(n json.Number) int {
+	i := strings.IndexByte(string(n), 'e')
+	if i < 0 {
+		return 0
+	}
+	e, _ := strconv.Atoi(string(n[i+1:]))
+	return max(e, -e)
+}

@@ -45,7 +45,7 @@ func TestCacheKeepsTenantsApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Validate([]byte(`"text"`)); (err == nil) != (name == "string") {
+			if err := s.Validate(`"text"`); (err == nil) != (name == "string") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -23,15 +23,17 @@
 // Numbers have their exact decimal value throughout.
 package jsonschema
 
+import "holdfast/internal/canonjson"
+
 // What a schema document may be, and why is in docs/decisions.
 const (
 	MaxBytes      = 64 << 10 // of the document
-	MaxDepth      = 32       // of the document and of a value, as JSON
-	MaxSubschemas = 2_000    // in the document
-	MaxPointers   = 1 << 20  // bytes of the pointers to all subschemas: the library keeps several of each
-	MaxPattern    = 10_000   // instructions of all regular expressions together
-	MaxInPlace    = 1_000    // subschemas that one value is held against, references followed
-	MaxWrittenOut = 50_000   // subschemas when every reference is written out, recursion once
+	MaxDepth      = canonjson.MaxDepth
+	MaxSubschemas = 2_000   // in the document
+	MaxPointers   = 1 << 20 // bytes of the pointers to all subschemas: the library keeps several of each
+	MaxPattern    = 10_000  // instructions of all regular expressions together
+	MaxInPlace    = 1_000   // subschemas that one value is held against, references followed
+	MaxWrittenOut = 50_000  // subschemas when every reference is written out, recursion once
 
 	// MaxSteps is what one validation may take: roughly one for each subschema
 	// that is held against each value in the value. It is half a second or so

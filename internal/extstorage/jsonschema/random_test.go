@@ -13,6 +13,7 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/extstorage/jsonschema"
 )
 
@@ -42,7 +43,7 @@ func TestVerdictIsTheLibrarys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, got := theirs.Validate(v), ours.Validate(value)
+			want, got := theirs.Validate(v), ours.Validate(canonical(t, value))
 			if (want == nil) != (got == nil) {
 				t.Fatalf("%s on %s: %v; the library says %v", document, value, got, want)
 			}
@@ -97,12 +98,10 @@ func FuzzValidate(f *testing.F) {
 			t.Fatalf("Check: %v; Compile: %v", checked, err)
 		}
 		if err == nil {
-			first, second := s.Validate(value), s.Validate(value)
-			if !reflect.DeepEqual(first, second) {
-				t.Fatalf("%#v, then %#v", first, second)
-			}
-			if first == nil && !json.Valid(value) {
-				t.Fatal("no JSON is valid")
+			if v, err := canonjson.Parse(value, 16<<10); err == nil {
+				if first, second := s.Validate(v), s.Validate(v); !reflect.DeepEqual(first, second) {
+					t.Fatalf("%#v, then %#v", first, second)
+				}
 			}
 			if report, err := jsonschema.Compatible(document, document); err != nil || len(report) > 0 {
 				t.Fatalf("nothing changed: %v, %v", report, err)

@@ -8,6 +8,7 @@ import (
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 )
 
@@ -48,11 +49,9 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// Validate holds a value as the room keeps it against the schema: nil, or an
-// *Error with the pointer into the value, always the same one for the same
-// value. Of two members with one name, which the room does not keep, the last
-// counts.
-func (s *Schema) Validate(value []byte) error {
+// Validate checks a value by the schema: nil, or an *Error with the pointer into
+// the value, always the same one for the same value.
+func (s *Schema) Validate(value canonjson.Value) error {
 	v, err := decodeValue(value)
 	if err != nil {
 		return err

@@ -8,8 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/extstorage/jsonschema"
 )
+
+// canonical is a value as the service has it.
+func canonical(t fataler, text []byte) canonjson.Value {
+	t.Helper()
+	v, err := canonjson.Parse(text, 1<<20)
+	if err != nil {
+		t.Fatalf("%.300s: %v", text, err)
+	}
+	return v
+}
 
 func compile(t fataler, document string) *jsonschema.Schema {
 	t.Helper()
@@ -96,29 +107,19 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, c := range validity {
 		s := compile(t, c.schema)
-		if err := s.Validate([]byte(c.good)); err != nil {
+		if err := s.Validate(canonical(t, []byte(c.good))); err != nil {
 			t.Errorf("%s refuses %s: %v", c.schema, c.good, err)
 		}
 		if c.pointer == "-" {
 			continue
 		}
 		for range 20 { // the library walks maps: chance must not show
-			refused(t, s.Validate([]byte(c.bad)), c.pointer, c.reason)
+			refused(t, s.Validate(canonical(t, []byte(c.bad))), c.pointer, c.reason)
 		}
 		if t.Failed() {
 			t.Fatalf("%s on %s", c.schema, c.bad)
 		}
 	}
-}
-
-func TestValidateRefusesText(t *testing.T) {
-	t.Parallel()
-	s := compile(t, `{"minimum":0}`)
-	refused(t, s.Validate([]byte(`{"a":[1,}`)), "", "not JSON")
-	refused(t, s.Validate([]byte(`1 2`)), "", "not JSON")
-	refused(t, s.Validate(nil), "", "not JSON")
-	refused(t, s.Validate([]byte(`[1e999999999]`)), "/0", "too many digits")
-	refused(t, s.Validate([]byte(strings.Repeat("[", 33)+strings.Repeat("]", 33))), strings.Repeat("/0", 32), "too deeply")
 }
 
 // soon is what a busy machine may make of a fraction of a second. What does not
@@ -139,12 +140,14 @@ func TestSteps(t *testing.T) {
 		fmt.Fprintf(&words, `,"w%d"`, i)
 	}
 	deep := strings.Repeat(`{"a":`, 31) + `1` + strings.Repeat(`}`, 31)
-	big := `[1e300` + strings.Repeat(`,1e300`, 10_000) + `]`
+	large := `[1e300` + strings.Repeat(`,1e300`, 230) + `]` // no more of them make a value
+	long := `[1` + strings.Repeat(`,123456789012345678901`, 2_900) + `]`
 	for _, c := range []struct{ name, schema, value, refuses string }{
 		{"the largest plain value", `{"items":{"type":["object","integer"],"properties":{"a":{"type":"integer"},"b":{"items":{"minimum":0}},"c":{"maxLength":100}}}}`, `[0` + records.String() + `]`, ""},
 		{"an enum of many numbers", `{"items":{"enum":[-1` + numbers.String() + `]}}`, `[0` + numbers.String() + `]`, ""},
 		{"many required members", `{"items":{"required":["w"` + words.String() + `]}}`, `[{}` + strings.Repeat(`,{}`, 20_000) + `]`, "too many steps"},
-		{"many large numbers", `{"items":{"anyOf":[{"type":"null"}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, big, "too many steps"},
+		{"many large numbers", `{"items":{"anyOf":[{"multipleOf":1}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, large, ""},
+		{"many long numbers", `{"items":{"anyOf":[{"type":"null"}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, long, "too many steps"},
 		{"unique objects", `{"uniqueItems":true}`, `[[]` + words.String() + `]`, ""},
 		{"a tree of indistinct alternatives", `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`, deep, "too many steps"},
 		{"a tree under not", `{"$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"},"contains":{"$ref":"#/$defs/t"}}},"not":{"$ref":"#/$defs/t"}}`, strings.Repeat(`[`, 31) + `1` + strings.Repeat(`]`, 31), "too many steps"},
@@ -161,7 +164,7 @@ func TestSteps(t *testing.T) {
 			t.Parallel()
 			s := compile(t, c.schema)
 			began := time.Now()
-			err := s.Validate([]byte(c.value))
+			err := s.Validate(canonical(t, []byte(c.value)))
 			took := time.Since(began)
 			t.Logf("%v, %d steps: %v", took, s.Spent(), err)
 			if took > soon {
@@ -198,7 +201,7 @@ func TestConcurrent(t *testing.T) {
 		all.Go(func() {
 			for i := range 100 {
 				value := "[" + strings.Repeat("0,", i) + strconv.Itoa(100+g%2) + "]"
-				if err := s.Validate([]byte(value)); (err != nil) != (g%2 == 1) {
+				if err := s.Validate(canonjson.Value(value)); (err != nil) != (g%2 == 1) {
 					t.Errorf("%s: %v", value, err)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 )
 
@@ -86,11 +87,11 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	if used := cmd.ProcessState; limited.Err() != nil && used != nil && used.UserTime()+used.SystemTime() < TrialTime/2 {
 		return fault.Wrap(fault.Unavailable, "the schema was not tried in time", err)
 	}
-	return judge(err, output.Bytes(), complaint.String())
+	return trialResult(err, output.Bytes(), complaint.String())
 }
 
-// judge makes the answer of a trial of the way its process ended.
-func judge(ended error, output []byte, complaint string) error {
+// trialResult makes the answer of a trial of the way its process ended.
+func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
 		// Killed by the clock or the kernel, or ended by the runtime for want of memory.
 		return &Error{Reason: "takes too much time or memory to be compiled and tried"}
@@ -147,7 +148,7 @@ func try(document []byte, samples [][]byte) error {
 		}
 	}
 	for _, sample := range samples {
-		if err := s.Validate(sample); errors.Is(err, errTooManySteps) {
+		if err := s.Validate(canonjson.Value(sample)); errors.Is(err, errTooManySteps) {
 			return &Error{Reason: "takes too many steps for a value that is stored"}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
@@ -43,15 +44,15 @@ func run(b *testing.B, n int, step func(ctx context.Context, o ext.Owner, i int6
 func key(i int64) ext.Key { return ext.Key(fmt.Sprint(i / 200 % 20)) }
 
 // value has 500 bytes.
-var value = ext.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
+var value = canonjson.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
 
 // callApply has the very function that a put calls, with arguments that the
 // driver has least to do with.
 const callApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
-	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '{"{\"operation\":\"put\",\"revision\":"}',
-	$5::timestamptz, 268435456, 32, 5120, 500, NULL::text, NULL::bytea, NULL::timestamptz)`
+	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '"token"', '"t"',
+	$5::timestamptz, 268435456, 32, 5120, NULL::text, NULL::bytea, NULL::timestamptz)`
 
-// upsert is a write without lock, guard, counters, feed and audit.
+// upsert is a write without lock, precondition, counters, feed and audit.
 const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_install_id, namespace, key, value, created_at, updated_at,
 		value_bytes, metadata_bytes, change_seq)
 	VALUES ($1::uuid, $2::uuid, 'bare', $3::text, $4::text::jsonb, $5::timestamptz, $5::timestamptz, 500, 2, 1)
@@ -73,7 +74,7 @@ func BenchmarkPut(b *testing.B) {
 		b.Run(name+"store", func(b *testing.B) {
 			run(b, c.conns, func(ctx context.Context, o ext.Owner, i int64) error {
 				_, err := be.store.Apply(ctx, o, ext.Write{
-					Ops: []ext.Op{{Namespace: "settings", Key: key(i), Value: value, Metadata: ext.EmptyObject}},
+					Ops: []ext.Op{{Namespace: "settings", Key: key(i), Value: value, Metadata: canonjson.EmptyObject}},
 					Now: ext.At(time.Now()), Quota: ext.DefaultQuota(), Caller: ext.Caller{Kind: "token", ID: "t"},
 				})
 				return err
@@ -96,7 +97,7 @@ func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys
 	for at := 0; at < keys; at += ext.MaxItems {
 		w := ext.Write{Now: start, Quota: ext.DefaultQuota()}
 		for i := at; i < min(keys, at+ext.MaxItems); i++ {
-			w.Ops = append(w.Ops, ext.Op{Namespace: ns, Key: keyOf(i), Value: value, Metadata: ext.EmptyObject})
+			w.Ops = append(w.Ops, ext.Op{Namespace: ns, Key: keyOf(i), Value: value, Metadata: canonjson.EmptyObject})
 		}
 		if _, err := s.Apply(b.Context(), o, w); err != nil {
 			b.Fatal(err)
@@ -130,12 +131,12 @@ func BenchmarkKeys(b *testing.B) {
 				return err
 			}
 		}
-		step("put", put(ext.Op{Value: value, Metadata: ext.EmptyObject}))
+		step("put", put(ext.Op{Value: value, Metadata: canonjson.EmptyObject}))
 		step("delete-and-put", func(ctx context.Context, i int) error {
 			if err := put(ext.Op{Kind: ext.Delete})(ctx, i); err != nil {
 				return err
 			}
-			return put(ext.Op{Value: value, Metadata: ext.EmptyObject})(ctx, i)
+			return put(ext.Op{Value: value, Metadata: canonjson.EmptyObject})(ctx, i)
 		})
 		step("get", func(ctx context.Context, i int) error {
 			_, err := be.store.Get(ctx, o, ns, keyOf(i), start)

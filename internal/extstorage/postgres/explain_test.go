@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
@@ -30,7 +32,7 @@ const fill = `
 		FROM install, generate_series(0, 3) n, generate_series(1, 3) v;
 	INSERT INTO ext_storage_changes SELECT tenant, install, s, 'put', 'ns-1', 'key-1', 1, timestamptz '2024-02-01 00:00Z' + s * interval '1 h'
 		FROM install, generate_series(1, 400) s;
-	INSERT INTO ext_storage_answers SELECT tenant, install, 'once-' || n, 'x', '{0,0,0}', timestamptz '2024-02-01 00:00Z' + n * interval '1 h'
+	INSERT INTO ext_storage_answers SELECT tenant, install, 'once-' || n, 'x', '[]', timestamptz '2024-02-01 00:00Z' + n * interval '1 h'
 		FROM install, generate_series(1, 50) n;
 	INSERT INTO ext_storage_outbox SELECT tenant, install, s, 'extstorage.put', 'ns-1/key-1', '{}', '2024-02-01' FROM install, generate_series(1, 100) s;
 	INSERT INTO ext_storage_usage SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 3000);
@@ -77,13 +79,13 @@ func hot() []step {
 	var (
 		at    = now(filledAt)
 		later = now(filledAt + 60*24*3_600_000)
-		put   = ext.Op{Namespace: "ns-1", Key: "key-1", Value: `1`, Metadata: ext.EmptyObject, Schema: 3}
-		fresh = ext.Op{Namespace: "ns-2", Key: "new", Value: `1`, Metadata: ext.EmptyObject, Schema: 3}
+		put   = ext.Op{Namespace: "ns-1", Key: "key-1", Value: `1`, Metadata: canonjson.EmptyObject, Schema: 3}
+		fresh = ext.Op{Namespace: "ns-2", Key: "new", Value: `1`, Metadata: canonjson.EmptyObject, Schema: 3}
 		gone  = ext.Op{Kind: ext.Delete, Namespace: "ns-3", Key: "key-3"}
 		write = func(quota ext.Quota, ops ...ext.Op) []any {
 			return applying(ext.Write{Ops: ops, Now: filledAt, Quota: quota})
 		}
-		once = applying(ext.Write{Ops: []ext.Op{put}, Now: filledAt, Quota: ext.DefaultQuota(), Once: &ext.Once{Key: "once-x"}})
+		once = applying(ext.Write{Ops: []ext.Op{put}, Now: filledAt, Quota: ext.DefaultQuota(), IdempotencyKey: &ext.IdempotencyKey{Key: "once-x"}})
 		full = ext.Quota{Bytes: 400 * 54, Namespaces: 4, Keys: 100}
 		page = func(prefix, after, end string) []any {
 			return []any{tenant, install, "ns-1", after, prefix, end, true, true, at, 26}
@@ -94,16 +96,15 @@ func hot() []step {
 		{"put of a new key", sqlApply, write(ext.DefaultQuota(), fresh), []string{key, lock, active, names}},
 		{"put once", sqlApply, once, []string{key, lock, active, answers}},
 		{"batch", sqlApply, write(ext.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
-		{"put that reclaims", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
+		{"put that counts anew", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
 		{"delete", sqlApply, write(ext.DefaultQuota(), gone), []string{key, lock, names}},
-		{"reclaim", sqlReclaim, []any{tenant, install, at, 10}, []string{key, lock, names, reclaim}},
 		{"get", sqlGet, []any{tenant, install, "ns-1", "key-1", at}, []string{key}},
 		{"list", sqlList, page("", "", top), []string{key}},
 		{"list a prefix", sqlList, page("key-1", "key-11", "key-2"), []string{key}},
 		{"list in reverse", sqlListReverse, page("key-1", "", "key-2"), []string{key}},
 		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100}, []string{key}},
 		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
-		{"usage", sqlUsage, []any{tenant, install, at}, []string{lock}},
+		{"usage", sqlUsage, []any{tenant, install, at}, nil},
 		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at, 100}, []string{lock, schemas}},
 		{"set a status", sqlSchemaStatus, []any{tenant, install, "ns-1", 1, "active", at}, []string{lock, schemas}},
 		{"schemas", sqlSchemas, []any{tenant, install, "ns-1"}, []string{schemas}},
@@ -111,7 +112,7 @@ func hot() []step {
 		{"install", sqlInstall, []any{tenant, install}, []string{"ext_storage_installs_pkey"}},
 		{"what is due", sqlDue, []any{at, at, at, 100},
 			[]string{"ext_storage_sweep_idx", "ext_storage_changes_sweep_idx", "ext_storage_answers_sweep_idx"}},
-		{"sweep", sqlSweep, []any{tenant, install, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
+		{"sweep", sqlSweep, []any{tenant, install, later, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
 	}
 }
 
@@ -134,7 +135,7 @@ func TestPlans(t *testing.T) {
 func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	at := filledAt + 60*24*3_600_000
-	got, err := New(db).Totals(t.Context(), 2*400*54-1, at)
+	got, err := New(db, Options{}).Totals(t.Context(), 2*400*54-1, at)
 	want := ext.Totals{Installs: 3120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: ext.ExpiredCounted, TenantsOverSoft: 60}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
@@ -217,7 +218,7 @@ func TestWritesCountNothing(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	put := func(key ext.Key) ext.Op {
-		return ext.Op{Namespace: "ns-1", Key: key, Value: "1", Metadata: ext.EmptyObject}
+		return ext.Op{Namespace: "ns-1", Key: key, Value: "1", Metadata: canonjson.EmptyObject}
 	}
 	for name, op := range map[string]ext.Op{
 		"put": put("key-7"), "put of a new key": put("new"), "delete": {Kind: ext.Delete, Namespace: "ns-1", Key: "key-8"},
@@ -227,12 +228,12 @@ func TestWritesCountNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var (
-			answer []int64
+			answer []byte
 			read   int64
 		)
 		w := ext.Write{Ops: []ext.Op{op}, Now: filledAt, Quota: ext.DefaultQuota()}
-		if err := tx.QueryRow(t.Context(), sqlApply.SQL, applying(w)...).Scan(&answer); err != nil || answer[0] != done {
-			t.Fatalf("%s: %v, %v", name, answer, err)
+		if err := tx.QueryRow(t.Context(), sqlApply.SQL, applying(w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
+			t.Fatalf("%s: %s, %v", name, answer, err)
 		}
 		err = tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables WHERE relname LIKE 'ext\_%'`).Scan(&read)
 		if err != nil || read > 20 {
@@ -255,7 +256,7 @@ func TestPlansWithoutStatistics(t *testing.T) {
 		INSERT INTO ext_storage_schemas SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-' || n, 3, 'true', 'active' FROM generate_series(0, 3) n`)
 	e := testdb.Explain(t, url)
 	for _, h := range hot() {
-		if h.st.Name != sqlApply.Name && h.st.Name != sqlGet.Name && h.st.Name != sqlList.Name || h.name == "put that reclaims" {
+		if h.st.Name != sqlApply.Name && h.st.Name != sqlGet.Name && h.st.Name != sqlList.Name || h.name == "put that counts anew" {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {

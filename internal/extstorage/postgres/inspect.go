@@ -21,7 +21,7 @@ func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error
 // tables are those that have an owner, the first of which the others are beside.
 var tables = []string{
 	"ext_storage_records", "ext_storage_schemas", "ext_storage_usage", "ext_storage_namespaces",
-	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox",
+	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused",
 }
 
 // Inspection is how the tables of a database stand.
@@ -35,7 +35,7 @@ type Inspection struct {
 // Problem is something that an operator should mend.
 type Problem struct {
 	Says string
-	Mend string
+	Fix  string
 }
 
 func (in *Inspection) problem(mend, says string, args ...any) {
@@ -72,7 +72,7 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 		name  string
 		valid bool
 	)
-	err = db.Each(ctx, sqlIndexes, []any{tables}, func() { in = Inspection{} }, func() error {
+	err = db.ForEach(ctx, sqlIndexes, []any{tables}, func() { in = Inspection{} }, func() error {
 		in.MetadataIndex = in.MetadataIndex || valid && name == metadataIndex
 		switch {
 		case valid:
@@ -86,7 +86,7 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	citus, err := db.One(ctx, sqlCitus, nil, &in.Citus)
+	citus, err := db.QueryRow(ctx, sqlCitus, nil, &in.Citus)
 	if err == nil && citus {
 		err = in.citus(ctx, db)
 	}
@@ -103,7 +103,7 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 		shards                   int
 		broken                   []Problem
 	)
-	err := db.Each(ctx, sqlDistribution, []any{tables}, func() { in.Shards, broken = 0, nil }, func() error {
+	err := db.ForEach(ctx, sqlDistribution, []any{tables}, func() { in.Shards, broken = 0, nil }, func() error {
 		switch {
 		case !distributed && table == tables[0]:
 			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `')`})
@@ -124,14 +124,14 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 		return err
 	}
 	in.Problems = append(in.Problems, broken...)
-	if _, err := db.One(ctx, sqlDelegated, nil, &can); err != nil {
+	if _, err := db.QueryRow(ctx, sqlDelegated, nil, &can); err != nil {
 		return err
 	}
 	if !can {
 		in.problem(`SELECT create_distributed_function('ext_apply_v1', 'p_tenant', colocate_with => 'ext_storage_records')`,
 			"writes are not done by the node that has the tenant")
 	}
-	err = db.Each(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
+	err = db.ForEach(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
 		switch {
 		case !can:
 			broken = append(broken, Problem{"node " + node + ": " + said, "see SELECT * FROM citus_check_cluster_node_health()"})

@@ -19,7 +19,7 @@ func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 	}
 	var says []string
 	for _, p := range in.Problems {
-		says = append(says, p.Says+": "+p.Mend)
+		says = append(says, p.Says+": "+p.Fix)
 	}
 	if !slices.Equal(says, problems) {
 		t.Errorf("the problems are\n%s\nwant\n%s", strings.Join(says, "\n"), strings.Join(problems, "\n"))
@@ -55,7 +55,7 @@ func TestInspect(t *testing.T) {
 		t.Error("an index counts that is not in use")
 	}
 	ensure(true)
-	testdb.Script(t, url, in.Problems[1].Mend)
+	testdb.Script(t, url, in.Problems[1].Fix)
 	wantInspection(t, db)
 }
 
@@ -83,7 +83,7 @@ func TestInspectCitus(t *testing.T) {
 		"ext_storage_changes is not beside ext_storage_records: SELECT update_distributed_table_colocation('ext_storage_changes', colocate_with => 'ext_storage_records')",
 		"ext_storage_answers is not distributed by tenant_id: SELECT create_distributed_table('ext_storage_answers', 'tenant_id', colocate_with => 'ext_storage_records')")
 	for _, p := range in.Problems {
-		testdb.Script(t, url, p.Mend)
+		testdb.Script(t, url, p.Fix)
 	}
 	wantInspection(t, db)
 

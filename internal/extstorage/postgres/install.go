@@ -23,7 +23,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 		return ext.Install{}, err
 	}
 	var row installRow
-	found, err := s.db.One(ctx, sqlInstall, []any{string(o.Tenant), string(o.Install)}, row.columns()...)
+	found, err := s.db.QueryRow(ctx, sqlInstall, []any{string(o.Tenant), string(o.Install)}, row.columns()...)
 	if err != nil {
 		return ext.Install{}, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 		namespaces = &all
 	}
 	var revoked, made pgtype.Timestamptz
-	_, err = s.db.One(ctx, sqlSetInstall, []any{string(o.Tenant), string(o.Install), r.Tier,
+	_, err = s.db.QueryRow(ctx, sqlSetInstall, []any{string(o.Tenant), string(o.Install), r.Tier,
 		string(granted), moment(r.Overrides.Until), namespaces, now(at), restore}, &revoked, &made, &created)
 	if err != nil {
 		return ext.Install{}, false, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
@@ -42,7 +43,7 @@ var holdInstall = `SELECT 1 FROM ext_storage_usage WHERE ` + ofInstall + ` FOR U
 var ofInstall = `tenant_id = '` + string(install.Tenant) + `' AND extension_install_id = '` + string(install.Install) + `'`
 
 func putOf(key ext.Key) ext.Op {
-	return ext.Op{Namespace: "toys", Key: key, Value: `12345`, Metadata: ext.EmptyObject}
+	return ext.Op{Namespace: "toys", Key: key, Value: `12345`, Metadata: canonjson.EmptyObject}
 }
 
 func write(ops ...ext.Op) ext.Write {
@@ -60,8 +61,8 @@ func apply(t testing.TB, s *postgres.Store, w ext.Write) error {
 // two may succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
-	guarded := func(op ext.Op, g ext.Guard) ext.Write {
-		op.Guard = g
+	guarded := func(op ext.Op, g ext.Precondition) ext.Write {
+		op.Precondition = g
 		return write(op)
 	}
 	under := func(q ext.Quota, op ext.Op) ext.Write {
@@ -75,22 +76,22 @@ func TestTwoWaiters(t *testing.T) {
 		code fault.Code // of the one that loses
 	}{
 		{"create", func(int) ext.Write {
-			return guarded(putOf("new"), ext.Guard{Revision: ext.Some[ext.Revision](0)})
+			return guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)})
 		}, fault.Conflict},
 		{"create by header", func(int) ext.Write {
-			return guarded(putOf("new"), ext.Guard{NoneMatch: ext.Tags{Set: true, Any: true}})
+			return guarded(putOf("new"), ext.Precondition{NoneMatch: ext.Tags{Set: true, Any: true}})
 		}, fault.Precondition},
 		{"change", func(int) ext.Write {
-			return guarded(putOf("there"), ext.Guard{Revision: ext.Some[ext.Revision](1)})
+			return guarded(putOf("there"), ext.Precondition{Revision: ext.Some[ext.Revision](1)})
 		}, fault.Conflict},
 		{"change by header", func(int) ext.Write {
-			return guarded(putOf("there"), ext.Guard{Match: ext.Tags{Set: true, Seqs: []ext.Seq{1}}})
+			return guarded(putOf("there"), ext.Precondition{Match: ext.Tags{Set: true, Seqs: []ext.Seq{1}}})
 		}, fault.Precondition},
 		{"delete", func(int) ext.Write {
-			return guarded(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "there"}, ext.Guard{Match: ext.Tags{Set: true, Any: true}})
+			return guarded(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "there"}, ext.Precondition{Match: ext.Tags{Set: true, Any: true}})
 		}, fault.Precondition},
 		{"batch", func(i int) ext.Write {
-			return write(putOf(ext.Key(fmt.Sprint(i))), guarded(putOf("new"), ext.Guard{Revision: ext.Some[ext.Revision](0)}).Ops[0])
+			return write(putOf(ext.Key(fmt.Sprint(i))), guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)}).Ops[0])
 		}, fault.Conflict},
 		{"last bytes", func(i int) ext.Write {
 			return under(ext.Quota{Bytes: 14, Keys: 9, Namespaces: 9}, putOf(ext.Key(fmt.Sprint(i))))
@@ -105,7 +106,7 @@ func TestTwoWaiters(t *testing.T) {
 		}, fault.Quota},
 		{"same key once", func(i int) ext.Write {
 			w := write(putOf("new"))
-			w.Once = &ext.Once{Key: "k", Request: [32]byte{byte(i)}}
+			w.IdempotencyKey = &ext.IdempotencyKey{Key: "k", Request: [32]byte{byte(i)}}
 			return w
 		}, fault.Conflict},
 	} {
@@ -170,7 +171,7 @@ func TestTwoAtOnce(t *testing.T) {
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	create := putOf("new")
-	create.Guard.Revision = ext.Some[ext.Revision](0)
+	create.Precondition.Revision = ext.Some[ext.Revision](0)
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
 		t.Run(end, func(t *testing.T) {
 			a := newArena(t)
@@ -266,7 +267,7 @@ func TestNoDeadlock(t *testing.T) {
 	}
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	var deadlocks int64
-	if _, err := db.One(t.Context(), pgdb.Statement{Name: "test", SQL: `
+	if _, err := db.QueryRow(t.Context(), pgdb.Statement{Name: "test", SQL: `
 		SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`}, nil, &deadlocks); err != nil || deadlocks != 0 {
 		t.Errorf("%d deadlocks, %v", deadlocks, err)
 	}
@@ -289,7 +290,7 @@ func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
 			t.Error(err)
 		}
 		if random.IntN(10) == 0 {
-			if _, err := s.Sweep(t.Context(), w.Now, 5); err != nil {
+			if _, err := s.Sweep(t.Context(), w.Now, w.Now, 5); err != nil {
 				t.Error(err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 )
@@ -29,12 +30,12 @@ func (r *row) record() (ext.Record, error) {
 	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
 	var err error
 	if len(r.value) > 0 {
-		if rec.Value, err = ext.Canonical(r.value); err != nil {
+		if rec.Value, err = canonjson.Restore(r.value); err != nil {
 			return ext.Record{}, err
 		}
 	}
 	if len(r.metadata) > 0 {
-		rec.Metadata, err = ext.Canonical(r.metadata)
+		rec.Metadata, err = canonjson.Restore(r.metadata)
 	}
 	return rec, err
 }
@@ -45,7 +46,7 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 		return ext.Record{}, err
 	}
 	r := row{Record: ext.Record{Namespace: ns, Key: key}}
-	found, err := s.db.One(ctx, sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
+	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
 		append(r.columns(), &r.value, &r.metadata)...)
 	if err != nil {
 		return ext.Record{}, err
@@ -94,7 +95,7 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, lim
 
 // records reads at most limit rows into r, by the places that dest names.
 func (s *Store) records(ctx context.Context, statement pgdb.Statement, limit int, r row, dest func(*row) []any, args ...any) (all []ext.Record, err error) {
-	err = s.db.Each(ctx, statement, args, func() { all = make([]ext.Record, 0, min(limit, ext.MaxPage+1)) }, func() error {
+	err = s.db.ForEach(ctx, statement, args, func() { all = make([]ext.Record, 0, min(limit, ext.MaxPage+1)) }, func() error {
 		rec, err := r.record()
 		all = append(all, rec)
 		return err
@@ -119,7 +120,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 		key           *string
 		at            pgtype.Timestamptz
 	)
-	err = s.db.Each(ctx, sqlChanges, []any{string(o.Tenant), string(o.Install), int64(since), int64(limit)},
+	err = s.db.ForEach(ctx, sqlChanges, []any{string(o.Tenant), string(o.Install), int64(since), int64(limit)},
 		func() { feed = ext.Feed{} },
 		func() error {
 			feed.Last = last

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
@@ -22,7 +23,7 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 	if by != "" {
 		creator = &by
 	}
-	_, err := s.db.One(ctx, sqlRegister,
+	_, err := s.db.QueryRow(ctx, sqlRegister,
 		[]any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at), int32(ext.SchemasKept)}, &schema.Version)
 	if err != nil {
 		return ext.Schema{}, err
@@ -39,7 +40,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return ext.Schema{}, fault.New(fault.Invalid, "a schema is activated or deprecated")
 	}
 	var fields []*string
-	_, err := s.db.One(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), string(status), now(at)}, &fields)
+	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), string(status), now(at)}, &fields)
 	switch {
 	case err != nil:
 		return ext.Schema{}, err
@@ -68,7 +69,7 @@ func schemaOf(fields []*string) (schema ext.Schema, err error) {
 	if fields[3] != nil {
 		schema.CreatedBy = *fields[3]
 	}
-	document, err := ext.Canonical([]byte(*fields[4]))
+	document, err := canonjson.Restore([]byte(*fields[4]))
 	schema.Document = []byte(document)
 	return schema, err
 }
@@ -96,8 +97,8 @@ func (s *Store) schemas(ctx context.Context, statement pgdb.Statement, o ext.Own
 		created, updated pgtype.Timestamptz
 		document         []byte
 	)
-	err = s.db.Each(ctx, statement, []any{string(o.Tenant), string(o.Install), string(ns)}, func() { all = nil }, func() error {
-		text, err := ext.Canonical(document)
+	err = s.db.ForEach(ctx, statement, []any{string(o.Tenant), string(o.Install), string(ns)}, func() { all = nil }, func() error {
+		text, err := canonjson.Restore(document)
 		schema.Document, schema.CreatedAt, schema.UpdatedAt = []byte(text), momentOf(created), momentOf(updated)
 		all = append(all, schema)
 		return err

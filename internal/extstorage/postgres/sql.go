@@ -12,10 +12,8 @@ import (
 var (
 	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
 		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text[],
-			$15::timestamptz, $16::bigint, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz)`}
-	sqlReclaim = pgdb.Statement{Name: "ext.reclaim", SQL: `
-		SELECT ext_reclaim_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
+			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
+			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz)`}
 )
 
 // The sweep: what has been over for longest of each kind, of any installs.
@@ -33,7 +31,7 @@ var (
 		) due
 		ORDER BY kind LIMIT $4::bigint`}
 	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
-		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint, $5::bigint[], $6::text[], $7::timestamptz)`}
+		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
 )
 
 // Schemas and installs.
@@ -146,17 +144,11 @@ var (
 		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
 		ORDER BY c.seq`}
 	sqlUsage = pgdb.Statement{Name: "ext.usage", SQL: `
-		SELECT u.bytes_used, u.keys_count, u.namespaces_count, r.namespace, r.keys, r.bytes
-		FROM ext_storage_usage u
-		LEFT JOIN (
-			SELECT namespace, count(*) AS keys, sum(value_bytes::bigint + metadata_bytes)::bigint AS bytes
-			FROM ext_storage_records
-			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
-				AND (ttl_expires_at IS NULL OR ttl_expires_at > $3::timestamptz)
-			GROUP BY namespace
-		) r ON true
-		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
-		ORDER BY r.namespace`}
+		SELECT namespace, count(*), sum(value_bytes::bigint + metadata_bytes)::bigint
+		FROM ext_storage_records
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > $3::timestamptz)
+		GROUP BY namespace ORDER BY namespace`}
 	// Without bounds of its own a join by merging would walk through all installs
 	// that are registered before the page.
 	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", SQL: `
@@ -199,6 +191,8 @@ var (
 			SELECT namespace, count(*) AS keys, sum(value_bytes::bigint + metadata_bytes)::bigint AS bytes
 			FROM ext_storage_records
 			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+				AND (ttl_expires_at IS NULL OR ttl_expires_at > coalesce((SELECT counted_at FROM ext_storage_usage
+					WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid), 'epoch'))
 			GROUP BY namespace
 		) r ON r.namespace = n.namespace
 		ORDER BY namespace`}

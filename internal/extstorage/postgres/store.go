@@ -31,21 +31,32 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
-// Store implements extstorage.Store, Registry and Installs.
+// Store implements extstorage.Store, Inspector, Registry and Installs.
 type Store struct {
-	db  *pgdb.DB
-	set func() (migrate.Set, error)
+	db    *pgdb.DB
+	set   func() (migrate.Set, error)
+	waker *outbox.Waker
 }
 
 var (
-	_ ext.Store    = (*Store)(nil)
-	_ ext.Registry = (*Store)(nil)
-	_ ext.Installs = (*Store)(nil)
+	_ ext.Store     = (*Store)(nil)
+	_ ext.Inspector = (*Store)(nil)
+	_ ext.Registry  = (*Store)(nil)
+	_ ext.Installs  = (*Store)(nil)
 )
+
+// Options of a Store.
+type Options struct {
+	// Waker, when not nil, wakes the relay of the process after a write that has
+	// appended an event to the audit.
+	Waker *outbox.Waker
+}
 
 // New returns a store on a database that Migrations have been applied to, or
 // will be before the first use.
-func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+func New(db *pgdb.DB, o Options) *Store {
+	return &Store{db: db, set: sync.OnceValues(Migrations), waker: o.Waker}
+}
 
 // Ping implements extstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
@@ -19,7 +20,7 @@ import (
 // open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	t.Helper()
-	return postgres.New(opened.Postgres(t, opts, postgres.Migrations))
+	return postgres.New(opened.Postgres(t, opts, postgres.Migrations), postgres.Options{})
 }
 
 // TestStore runs the contract. The database is the suite's own, because a
@@ -57,9 +58,9 @@ func harness(t testing.TB, url string, fault func(point string) error) storetest
 }
 
 func harnessOn(db *pgdb.DB) storetest.Harness {
-	s := postgres.New(db)
+	s := postgres.New(db, postgres.Options{})
 	return storetest.Harness{
-		Store: s, Registry: s, Installs: s,
+		Store: s, Inspector: s, Registry: s, Installs: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
 		Damage: func(t testing.TB, sql string) {
 			if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "damage", SQL: sql}); err != nil {
@@ -76,7 +77,7 @@ func events(t testing.TB, db *pgdb.DB, o ext.Owner) (all []storetest.Event) {
 		e  storetest.Event
 		at time.Time
 	)
-	err := db.Each(t.Context(), pgdb.Statement{Name: "test", SQL: `
+	err := db.ForEach(t.Context(), pgdb.Statement{Name: "test", SQL: `
 		SELECT seq, topic, key, payload::text, created_at FROM ext_storage_outbox
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid ORDER BY seq`},
 		[]any{string(o.Tenant), string(o.Install)}, func() { all = nil }, func() error {
@@ -103,19 +104,11 @@ const start ext.Moment = 1_700_000_000_123
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
-	s := postgres.New(db)
-	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("before the migrations: %v", err)
-	}
+	s := postgres.New(db, postgres.Options{})
 	if _, err := s.Usage(t.Context(), owner(1), start); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
-	opened.Migrate(t, db, postgres.Migrations)
-	for range 2 {
-		if err := s.Ping(t.Context()); err != nil {
-			t.Errorf("after the migrations: %v", err)
-		}
-	}
+	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
 // TestWithoutPreparedStatements takes every step once in the modes that a
@@ -145,20 +138,19 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 		}
 		return a
 	}
-	const value ext.Value = `{"a":[1.50,"\\ ' \" {x,y} \u0001ü"],"big":123456789012345678901234567890}`
-	canonical, err := ext.ParseValue([]byte(value), 1000)
+	const value canonjson.Value = `{"a":[1.50,"\\ ' \" {x,y} \u0001ü"],"big":123456789012345678901234567890}`
+	canonical, err := canonjson.Parse([]byte(value), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put := ext.Op{Namespace: "toys", Key: `k'\"{},ü`, Value: canonical, Metadata: `{"m":1}`, ExpiresAt: start + 60_000}
-	w.Once = &ext.Once{Key: "once'", Request: [32]byte{0, 255}}
-	first := apply(put, ext.Op{Namespace: "toys", Key: "b", Value: `null`, Metadata: ext.EmptyObject})
+	w.IdempotencyKey = &ext.IdempotencyKey{Key: "once'", Request: [32]byte{0, 255}}
+	first := apply(put, ext.Op{Namespace: "toys", Key: "b", Value: `null`, Metadata: canonjson.EmptyObject})
 	want := ext.Applied{
 		Items: []ext.Item{
 			{Revision: 1, Seq: 1, Created: true, CreatedAt: start, UpdatedAt: start, ExpiresAt: start + 60_000},
 			{Revision: 1, Seq: 2, Created: true, CreatedAt: start, UpdatedAt: start},
 		},
-		Counters: ext.Counters{Bytes: int64(len(canonical)) + 7 + 6, Keys: 2, Namespaces: 1},
 	}
 	if !reflect.DeepEqual(first, want) {
 		t.Errorf("Apply: %+v, want %+v", first, want)
@@ -167,32 +159,32 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	if again := apply(put); !reflect.DeepEqual(again, want) {
 		t.Errorf("the same again: %+v", again)
 	}
-	w.Once.Request[1] = 0
+	w.IdempotencyKey.Request[1] = 0
 	if _, err := s.Apply(ctx, o, w); !errors.Is(err, ext.ErrKeyReused) {
 		t.Errorf("another request with the key: %v", err)
 	}
-	w.Once = nil
-	put.Guard = ext.Guard{Revision: ext.Some[ext.Revision](1), Match: ext.Tags{Set: true, Seqs: []ext.Seq{9, 1}}, NoneMatch: ext.Tags{Set: true, Seqs: []ext.Seq{}}}
+	w.IdempotencyKey = nil
+	put.Precondition = ext.Precondition{Revision: ext.Some[ext.Revision](1), Match: ext.Tags{Set: true, Seqs: []ext.Seq{9, 1}}, NoneMatch: ext.Tags{Set: true, Seqs: []ext.Seq{}}}
 	put.Keep, put.ExpiresAt, put.Metadata = true, 0, ""
-	apply(ext.Op{Kind: ext.Check, Namespace: "toys", Key: "b", Guard: ext.Guard{Match: ext.Tags{Set: true, Any: true}}}, put)
+	apply(ext.Op{Kind: ext.Check, Namespace: "toys", Key: "b", Precondition: ext.Precondition{Match: ext.Tags{Set: true, Any: true}}}, put)
 	_, err = s.Apply(ctx, o, ext.Write{Ops: []ext.Op{{Kind: ext.Check, Namespace: "toys", Key: "b"}, put}, Now: start, Quota: w.Quota})
 	var item *ext.ItemError
 	if !errors.As(err, &item) || item.Index != 1 || !fault.Is(err, fault.Precondition) {
-		t.Errorf("a guard that does not hold: %v", err)
+		t.Errorf("a precondition that does not hold: %v", err)
 	}
 
 	reads(t, s, o, put.Key, canonical)
 	apply(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "b"})
 	later := start + ext.Moment(ext.ChangesKept.Milliseconds())
 	// The answer and four changes: the one of what expired is a minute younger.
-	if n, err := s.Sweep(ctx, later, 100); err != nil || n != 5 {
+	if n, err := s.Sweep(ctx, later, later, 100); err != nil || n != 5 {
 		t.Errorf("Sweep: %d, %v", n, err)
 	}
 	schemasAndInstalls(t, s, o)
 }
 
 // reads looks at what everyStep has put, and removes the record that expires.
-func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value ext.Value) {
+func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value canonjson.Value) {
 	t.Helper()
 	ctx := t.Context()
 	r, err := s.Get(ctx, o, "toys", key, start+59_999)
@@ -221,8 +213,8 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value ext.
 	if lost, err := s.Uncounted(ctx, ext.Span{All: true}, 10); err != nil || len(lost) != 0 {
 		t.Errorf("Uncounted: %v, %v", lost, err)
 	}
-	if n, err := s.Reclaim(ctx, o, start+60_000, 10); err != nil || n != 1 {
-		t.Errorf("Reclaim: %d, %v", n, err)
+	if n, err := s.Sweep(ctx, start+60_000, start+60_000, 10); err != nil || n != 1 {
+		t.Errorf("Sweep of what has expired: %d, %v", n, err)
 	}
 	feed, err := s.Changes(ctx, o, 2, 10, start)
 	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (ext.Change{

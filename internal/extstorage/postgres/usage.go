@@ -12,23 +12,19 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ex
 		return ext.Usage{}, err
 	}
 	var (
-		c           ext.Counters
-		namespace   *string // NULL: no record is live
-		keys, bytes *int64
+		n   ext.NamespaceUsage
+		all []ext.NamespaceUsage
 	)
-	err = s.db.Each(ctx, sqlUsage, []any{string(o.Tenant), string(o.Install), now(at)},
-		func() { usage = ext.Usage{} },
+	err = s.db.ForEach(ctx, sqlUsage, []any{string(o.Tenant), string(o.Install), now(at)},
+		func() { all = nil },
 		func() error {
-			usage.Counters = c
-			if namespace != nil {
-				usage.Namespaces = append(usage.Namespaces, ext.NamespaceUsage{Namespace: ext.Namespace(*namespace), Keys: *keys, Bytes: *bytes})
-			}
+			all = append(all, n)
 			return nil
-		}, &c.Bytes, &c.Keys, &c.Namespaces, &namespace, &keys, &bytes)
+		}, (*string)(&n.Namespace), &n.Keys, &n.Bytes)
 	if err != nil {
 		return ext.Usage{}, err
 	}
-	return usage, nil
+	return ext.UsageOf(all), nil
 }
 
 // ListUsage implements extstorage.Store.
@@ -40,7 +36,7 @@ func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []
 		u          ext.InstallUsage
 		registered installRow
 	)
-	err = s.db.Each(ctx, sqlListUsage, bounds(span, limit),
+	err = s.db.ForEach(ctx, sqlListUsage, bounds(span, limit),
 		func() { all = nil },
 		func() (err error) {
 			u.Registered, err = registered.install()
@@ -59,7 +55,7 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 		return nil, err
 	}
 	var o ext.Owner
-	err = s.db.Each(ctx, sqlUncounted, bounds(span, limit), func() { all = nil }, func() error {
+	err = s.db.ForEach(ctx, sqlUncounted, bounds(span, limit), func() { all = nil }, func() error {
 		all = append(all, o)
 		return nil
 	}, &o.Tenant, &o.Install)
@@ -76,7 +72,7 @@ func bounds(span ext.Span, limit int) []any {
 
 // Totals implements extstorage.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t ext.Totals, err error) {
-	_, err = s.db.One(ctx, sqlTotals, []any{soft, now(at), int64(ext.ExpiredCounted)},
+	_, err = s.db.QueryRow(ctx, sqlTotals, []any{soft, now(at), int64(ext.ExpiredCounted)},
 		&t.Installs, &t.Bytes, &t.Keys, &t.Namespaces, &t.TenantsOverSoft, &t.ExpiredPending)
 	if err != nil {
 		return ext.Totals{}, err
@@ -95,7 +91,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err er
 		c              ext.Counters
 		counted, bytes int64
 	)
-	err = s.db.Each(ctx, sqlAudit, []any{string(o.Tenant), string(o.Install)},
+	err = s.db.ForEach(ctx, sqlAudit, []any{string(o.Tenant), string(o.Install)},
 		func() { audit = ext.Audit{} },
 		func() error {
 			if namespace == "" {

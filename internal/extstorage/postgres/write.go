@@ -2,46 +2,50 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
-// Statuses of ext_apply_v1, explained in its migration.
-const (
-	done int64 = iota
-	refused
-	schemaChanged
-	overQuota
-	keyReused
-)
-
-// refusedAfter is the SQLSTATE of a refusal that undoes what was removed for
-// the write's sake.
-const refusedAfter = "HF002"
+// answer is the answer of ext_apply_v1, explained in its migration.
+type answer struct {
+	Items    []ext.Item   `json:"items"`
+	Replayed bool         `json:"replayed"`
+	Error    string       `json:"error"`
+	Op       int          `json:"op"`
+	Revision ext.Revision `json:"revision"`
+	Seq      ext.Seq      `json:"seq"`
+	Quota    string       `json:"quota"`
+	Used     int64        `json:"used"`
+}
 
 // Apply implements extstorage.Store.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applied, error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
 	}
-	var answer []int64
-	_, err := s.db.One(ctx, sqlApply, arguments(o, &w), &answer)
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == refusedAfter {
-		answer, err = numbers(pg.Message)
-	}
-	if err != nil {
+	var text []byte
+	if _, err := s.db.QueryRow(ctx, sqlApply, arguments(o, &w), &text); err != nil {
 		return ext.Applied{}, err
 	}
-	return read(&w, answer)
+	var a answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		return ext.Applied{}, unexpected(text)
+	}
+	if a.Error == "" {
+		applied := ext.Applied{Items: a.Items, Replayed: a.Replayed}
+		if w.Audited(&applied) {
+			s.waker.Wake(string(o.Tenant), string(o.Install))
+		}
+		return applied, nil
+	}
+	return ext.Applied{}, a.err(&w, text)
 }
 
 // arguments are those of ext_apply_v1.
@@ -51,88 +55,62 @@ func arguments(o ext.Owner, w *ext.Write) []any {
 		key     *string
 		request []byte
 	)
-	if w.Once != nil {
-		key, request = &w.Once.Key, w.Once.Request[:]
+	if w.IdempotencyKey != nil {
+		key, request = &w.IdempotencyKey.Key, w.IdempotencyKey.Request[:]
 	}
 	return []any{
 		string(o.Tenant), string(o.Install),
-		c.kinds.whole(), c.namespaces.whole(), c.keys.whole(), c.guards.whole(), c.matches.whole(), c.noneMatches.whole(),
-		c.values.whole(), c.metadata.whole(), c.expiries.whole(), c.keeps.whole(), c.schemas.whole(), c.audits.whole(),
-		now(w.Now), w.Quota.Bytes, w.Quota.Namespaces, w.Quota.Keys, int64(ext.ReclaimLimit),
+		c.kinds.whole(), c.namespaces.whole(), c.keys.whole(), c.revisions.whole(), c.matches.whole(), c.noneMatches.whole(),
+		c.values.whole(), c.metadata.whole(), c.expiries.whole(), c.keeps.whole(), c.schemas.whole(),
+		ext.JSONString(w.Caller.Kind), ext.JSONString(w.Caller.ID),
+		now(w.Now), w.Quota.Bytes, w.Quota.Namespaces, w.Quota.Keys,
 		key, request, before(w.Now, ext.AnswersKept),
 	}
 }
 
-// numbers reads an array in the spelling of PostgreSQL.
-func numbers(text string) ([]int64, error) {
-	var all []int64
-	for n := range strings.SplitSeq(strings.Trim(text, "{}"), ",") {
-		i, err := strconv.ParseInt(n, 10, 64)
-		if err != nil {
-			return nil, unexpected(text)
-		}
-		all = append(all, i)
-	}
-	return all, nil
+func unexpected(answer []byte) error {
+	return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
 }
 
-func unexpected(answer any) error {
-	return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", sqlApply.Name, answer))
-}
-
-// read makes of an answer what it says.
-func read(w *ext.Write, answer []int64) (ext.Applied, error) {
-	if len(answer) < 2 {
-		return ext.Applied{}, unexpected(answer)
+// err is the refusal that an answer says.
+func (a *answer) err(w *ext.Write, text []byte) error {
+	if a.Error == "key_reused" {
+		return ext.ErrKeyReused
 	}
-	status, i, rest := answer[0], int(answer[1]), answer[2:]
-	switch {
-	case status == done:
-		a, err := ext.AppliedOf(rest)
-		a.Replayed = i == 1
-		return a, err
-	case status == keyReused:
-		return ext.Applied{}, ext.ErrKeyReused
-	case i < 0 || i >= len(w.Ops):
-	case status == schemaChanged:
-		return ext.Applied{}, &ext.ItemError{Index: i, Err: ext.ErrSchemaChanged}
-	case status == refused && len(rest) == 2:
-		if err := mismatch(&w.Ops[i], ext.Revision(rest[0]), ext.Seq(rest[1])); err != nil {
-			return ext.Applied{}, &ext.ItemError{Index: i, Err: err}
-		}
-	case status == overQuota && len(rest) == 3:
-		if err := over(w.Quota, rest[0], rest[1], rest[2] == 1); err != nil {
-			return ext.Applied{}, &ext.ItemError{Index: i, Err: err}
+	if a.Op < 0 || a.Op >= len(w.Ops) {
+		return unexpected(text)
+	}
+	var err error
+	switch a.Error {
+	case "schema_changed":
+		err = ext.ErrSchemaChanged
+	case "precondition":
+		err = mismatch(&w.Ops[a.Op], a.Revision, a.Seq)
+	case "quota":
+		limits := map[string]int64{"namespaces": w.Quota.Namespaces, "keys": w.Quota.Keys, "bytes": w.Quota.Bytes}
+		if limit, ok := limits[a.Quota]; ok {
+			err = &ext.QuotaError{What: a.Quota, Limit: limit, Used: a.Used}
 		}
 	}
-	return ext.Applied{}, unexpected(answer)
+	if err == nil {
+		return unexpected(text)
+	}
+	return &ext.ItemError{Index: a.Op, Err: err}
 }
 
-// mismatch is the error of an operation whose guard does not hold, which the
-// root words.
+// mismatch is the error of an operation whose precondition does not hold, in the words of
+// the root.
 func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	if op.Kind == ext.Delete {
-		return op.Guard.CheckDelete(revision, seq)
+		return op.Precondition.CheckDelete(revision, seq)
 	}
-	return op.Guard.Check(revision, seq)
-}
-
-func over(q ext.Quota, what, used int64, expired bool) error {
-	switch what {
-	case 1:
-		return &ext.QuotaError{What: "namespaces", Limit: q.Namespaces, Used: used, Expired: expired}
-	case 2:
-		return &ext.QuotaError{What: "keys", Limit: q.Keys, Used: used, Expired: expired}
-	case 3:
-		return &ext.QuotaError{What: "bytes", Limit: q.Bytes, Used: used, Expired: expired}
-	}
-	return nil
+	return op.Precondition.Check(revision, seq)
 }
 
 // columns are the operations of a write, an array for each field.
 type columns struct {
-	kinds, namespaces, keys, guards, matches, noneMatches array
-	values, metadata, expiries, keeps, schemas, audits    array
+	kinds, namespaces, keys, revisions, matches, noneMatches array
+	values, metadata, expiries, keeps, schemas               array
 }
 
 func columnsOf(w *ext.Write) *columns {
@@ -142,13 +120,13 @@ func columnsOf(w *ext.Write) *columns {
 		c.kinds.number(int64(op.Kind))
 		c.namespaces.text(string(op.Namespace))
 		c.keys.text(string(op.Key))
-		if op.Guard.Revision.Set {
-			c.guards.number(int64(op.Guard.Revision.Value))
+		if op.Precondition.Revision.Set {
+			c.revisions.number(int64(op.Precondition.Revision.Value))
 		} else {
-			c.guards.null()
+			c.revisions.null()
 		}
-		c.matches.tags(op.Guard.Match)
-		c.noneMatches.tags(op.Guard.NoneMatch)
+		c.matches.tags(op.Precondition.Match)
+		c.noneMatches.tags(op.Precondition.NoneMatch)
 		c.values.value(op.Value)
 		c.metadata.value(op.Metadata)
 		if op.ExpiresAt != 0 {
@@ -158,7 +136,6 @@ func columnsOf(w *ext.Write) *columns {
 		}
 		c.keeps.word(strconv.FormatBool(op.Keep))
 		c.schemas.number(int64(op.Schema))
-		c.audits.text(w.AuditHead(i))
 	}
 	return &c
 }
@@ -210,7 +187,7 @@ func (a *array) text(s string) {
 }
 
 // value appends NULL when there is none.
-func (a *array) value(v ext.Value) {
+func (a *array) value(v canonjson.Value) {
 	if v == "" {
 		a.null()
 	} else {

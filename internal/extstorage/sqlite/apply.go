@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
-	"strconv"
 
 	"zombiezen.com/go/sqlite"
 
@@ -26,6 +24,19 @@ type step struct {
 	first ext.Seq      // before the step
 	last  ext.Seq
 	keys  map[ext.Namespace]*space // whose counters the step has asked for
+	head  *row                     // what the write's first operation finds, once that was read
+	ns    ext.Namespace            // whose schema was read last
+	ver   ext.SchemaVersion        // of the active schema of ns; 0: there is none
+
+	countedAt ext.Moment // of has
+	recounted bool       // countedAt is no longer what is stored
+	hidesKey  bool       // a put takes the place of a record that has expired and is counted
+}
+
+// row is a record as it was found.
+type row struct {
+	header *ext.Header // nil: there is none
+	id     int64
 }
 
 // space is the counter of a namespace.
@@ -33,17 +44,81 @@ type space struct{ found, keys int64 }
 
 func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	st := &step{c: c, o: o, now: now}
-	seq, known, err := sqlitedb.One(c, sqlInstallUsage, func(r *sqlite.Stmt) ext.Seq {
-		st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
-		return ext.Seq(r.ColumnInt64(3))
-	}, o.Tenant, o.Install)
-	st.known, st.first, st.last = known, seq, seq
+	seq, known, err := sqlitedb.QueryRow(c, sqlInstallUsage, st.scanUsage, o.Tenant, o.Install)
+	st.found(seq, known)
 	return st, err
+}
+
+// beginWrite is begin, which for an install that has a row also finds what the
+// first operation needs: a put is most often the only one of its write.
+func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
+	if len(w.Ops) == 0 {
+		return begin(c, o, w.Now)
+	}
+	st, op := &step{c: c, o: o, now: w.Now}, &w.Ops[0]
+	seq, known, err := sqlitedb.QueryRow(c, sqlBeginWrite, func(r *sqlite.Stmt) ext.Seq {
+		st.ns, st.ver = op.Namespace, ext.SchemaVersion(r.ColumnInt64(5))
+		if st.head = new(row); !r.ColumnIsNull(6) {
+			h := scanHeader(r, 6)
+			st.head.header, st.head.id = &h, r.ColumnInt64(13)
+		}
+		return st.scanUsage(r)
+	}, o.Tenant, o.Install, op.Namespace, op.Key)
+	st.found(seq, known)
+	return st, err
+}
+
+// scanUsage reads the columns of usage and returns the number of the last change.
+func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
+	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
+	st.countedAt = ext.Moment(r.ColumnInt64(4))
+	return ext.Seq(r.ColumnInt64(3))
+}
+
+func (st *step) found(last ext.Seq, known bool) {
+	if st.known, st.first, st.last = known, last, last; !known {
+		st.countedAt = st.now
+	}
+}
+
+// active is the version of the active schema of a namespace; 0: there is none.
+func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
+	if st.ns == ns {
+		return st.ver, nil
+	}
+	version, _, err := sqlitedb.QueryRow(st.c, sqlActiveVersion, scanInt64, st.o.Tenant, st.o.Install, ns)
+	if err == nil {
+		st.ns, st.ver = ns, ext.SchemaVersion(version)
+	}
+	return st.ver, err
+}
+
+// recount makes the counters those of another moment: records that expire between
+// the two are in those of the earlier one only.
+func (st *step) recount(at ext.Moment) error {
+	if st.countedAt == at {
+		return nil
+	}
+	from, to, by := st.countedAt, at, int64(-1)
+	if from > to {
+		from, to, by = to, from, 1
+	}
+	expiring, err := sqlitedb.QueryAll(st.c, sqlExpiring, scanNamespaceUsage, st.o.Tenant, st.o.Install, from, to)
+	if err != nil {
+		return err
+	}
+	for _, n := range expiring {
+		if _, _, err := st.count(n.Namespace, ext.Delta{Keys: by * n.Keys, Bytes: by * n.Bytes}); err != nil {
+			return err
+		}
+	}
+	st.countedAt, st.recounted = at, true
+	return nil
 }
 
 // finish stores the counters, when the step has changed anything.
 func (st *step) finish() error {
-	if st.last == st.first {
+	if st.last == st.first && !st.recounted {
 		return nil
 	}
 	for ns, sp := range st.keys {
@@ -63,7 +138,7 @@ func (st *step) finish() error {
 	if !st.known {
 		sql = sqlAddUsage
 	}
-	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.now)
+	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.countedAt, st.now)
 }
 
 // count moves the counters. What a namespace has is asked for only when that
@@ -76,7 +151,7 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	}
 	sp := st.keys[ns]
 	if sp == nil {
-		n, _, err := sqlitedb.One(st.c, sqlNamespaceKeys, scanInt64, st.o.Tenant, st.o.Install, ns)
+		n, _, err := sqlitedb.QueryRow(st.c, sqlNamespaceKeys, scanInt64, st.o.Tenant, st.o.Install, ns)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -113,12 +188,7 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// errNoRoom is a write that a quota refuses while there is something that has
-// expired.
-var errNoRoom = fault.New(fault.Quota, "there is no room before something is removed")
-
-// Apply implements extstorage.Store. A write is judged before it changes
-// anything, but where room has to be made first.
+// Apply implements extstorage.Store. A write is judged before it changes anything.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
@@ -131,12 +201,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		if applied, err = replay(c, o, &w); err != nil || applied.Replayed {
 			return err
 		}
-		st, effects, err = judge(c, o, &w)
-		if fault.Is(err, fault.Quota) {
-			if _, due, failed := sqlitedb.One(c, sqlExpiredOne, scanInt64, o.Tenant, o.Install, w.Now); failed != nil || due {
-				return errors.Join(failed, errNoRoom)
-			}
-		}
+		st, effects, err = decide(c, o, &w)
 		return err
 	}, func(c *sqlite.Conn) (err error) {
 		if !applied.Replayed {
@@ -144,14 +209,25 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		}
 		return err
 	})
-	if errors.Is(err, errNoRoom) {
-		err = s.db.Write(ctx, "ext.apply_making_room", func(c *sqlite.Conn) (err error) {
-			applied, err = s.applyMakingRoom(c, o, &w)
-			return err
+	if fault.Is(err, fault.Quota) && st.recounted {
+		// What was counted for a refusal is stored, so that the next one does not
+		// count it again.
+		failed := s.db.Write(ctx, "ext.recount", func(c *sqlite.Conn) error {
+			st, err := begin(c, o, w.Now)
+			if err != nil {
+				return err
+			}
+			return errors.Join(st.recount(w.Now), st.finish())
 		})
+		if failed != nil {
+			err = failed
+		}
 	}
 	if err != nil {
 		return ext.Applied{}, err
+	}
+	if w.Audited(&applied) {
+		s.waker.Wake(string(o.Tenant), string(o.Install))
 	}
 	return applied, nil
 }
@@ -168,38 +244,7 @@ func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect
 	if err := st.finish(); err != nil {
 		return applied, err
 	}
-	applied.Counters = st.has
 	return applied, keep(c, st.o, w, &applied)
-}
-
-func (s *Store) applyMakingRoom(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
-	if applied, err = replay(c, o, w); err != nil || applied.Replayed {
-		return applied, err
-	}
-	st, effects, err := judge(c, o, w)
-	if fault.Is(err, fault.Quota) {
-		st, effects, err = makeRoom(c, o, w, err)
-	}
-	if err != nil {
-		return applied, err
-	}
-	return s.perform(c, st, w, effects)
-}
-
-// makeRoom judges the write again after what has expired was removed.
-func makeRoom(c *sqlite.Conn, o ext.Owner, w *ext.Write, refused error) (*step, []effect, error) {
-	n, more, err := reclaim(c, o, w.Now, ext.ReclaimLimit)
-	if err != nil {
-		return nil, nil, err
-	}
-	if n == 0 {
-		return nil, nil, refused
-	}
-	st, effects, err := judge(c, o, w)
-	if over, ok := errors.AsType[*ext.QuotaError](err); ok {
-		over.Expired = more
-	}
-	return st, effects, err
 }
 
 // effect is what an operation will do to a record.
@@ -207,93 +252,129 @@ type effect struct {
 	ext.Effect
 	old *ext.Header // the record before it; nil: there is none
 	seq ext.Seq     // of its change
+
+	before *effect // the last one before it on the same record; nil: the row was read
+	rowid  int64   // of old, if it was read; of the record after it, when it was performed
 }
 
-// judge decides what the operations will do, one after the other, and holds it
-// against the quota. It writes nothing.
-func judge(c *sqlite.Conn, o ext.Owner, w *ext.Write) (st *step, effects []effect, err error) {
-	if st, err = begin(c, o, w.Now); err != nil {
-		return st, nil, err
+// decide returns what the operations will do, and checks it against the quota: by
+// the counters that are stored, and where those do not allow it by those of the
+// write's own moment. It writes nothing.
+func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
+	for exact := false; ; exact = true {
+		st, err := beginWrite(c, o, w)
+		if err == nil && (exact || st.countedAt > w.Now) {
+			err = st.recount(w.Now)
+		}
+		if err != nil {
+			return st, nil, err
+		}
+		ledger := ext.NewLedger(st.has)
+		effects, err := st.plan(w, &ledger)
+		if err != nil {
+			return st, nil, err
+		}
+		if st.countedAt == w.Now || !st.hidesKey && ledger.Fits(w.Quota) {
+			return st, effects, ledger.Check(w.Quota)
+		}
 	}
-	ledger := ext.NewLedger(st.has)
+}
+
+// plan decides on the operations, one after the other.
+func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
 		op, e := &w.Ops[i], &effects[i]
-		if e.old, err = st.record(w, effects[:i], op); err != nil {
-			return st, nil, err
+		if err = st.record(w, effects[:i], op, e); err != nil {
+			return nil, err
 		}
-		var active int64
+		var active ext.SchemaVersion
 		if op.Kind == ext.Put {
-			if active, _, err = sqlitedb.One(c, sqlActiveVersion, scanInt64, o.Tenant, o.Install, op.Namespace); err != nil {
-				return st, nil, err
+			if active, err = st.active(op.Namespace); err != nil {
+				return nil, err
 			}
 		}
-		if e.Effect, err = op.Judge(e.old, w.Now, ext.SchemaVersion(active), st.last+1); err != nil {
-			return st, nil, &ext.ItemError{Index: i, Err: err}
+		if e.Effect, err = op.Decide(e.old, w.Now, active, st.last+1); err != nil {
+			return nil, &ext.ItemError{Index: i, Err: err}
 		}
 		if e.Change != "" {
 			st.last++
 			e.seq = st.last
 		}
-		before, after, err := st.count(op.Namespace, e.Delta)
+		if op.Kind == ext.Put && e.old.Live(st.countedAt) && !e.old.Live(w.Now) {
+			st.hidesKey = true
+		}
+		before, after, err := st.count(op.Namespace, ext.DeltaOf(e.old, e.Next, st.countedAt))
 		if err != nil {
-			return st, nil, err
+			return nil, err
 		}
 		ledger.Note(st.has, op.Namespace, before, after)
 	}
-	return st, effects, ledger.Check(w.Quota)
+	return effects, nil
 }
 
-// record is the row of an operation as those before it leave it.
-func (st *step) record(w *ext.Write, before []effect, op *ext.Op) (*ext.Header, error) {
-	for i, e := range slices.Backward(before) {
+// record finds the row of an operation as those before it leave it.
+func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
+	for i := len(before) - 1; i >= 0; i-- {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
-			return e.Next, nil
+			e.before, e.old = &before[i], before[i].Next
+			return nil
 		}
 	}
-	row, found, err := sqlitedb.One(st.c, sqlHeader, func(r *sqlite.Stmt) ext.Header { return scanHeader(r, 0) },
-		st.o.Tenant, st.o.Install, op.Namespace, op.Key)
-	if err != nil || !found {
-		return nil, err
+	if len(before) == 0 && st.head != nil {
+		e.old, e.rowid = st.head.header, st.head.id
+		return nil
 	}
-	return &row, nil
+	h, found, err := sqlitedb.QueryRow(st.c, sqlHeader, func(r *sqlite.Stmt) ext.Header {
+		e.rowid = r.ColumnInt64(7)
+		return scanHeader(r, 0)
+	}, st.o.Tenant, st.o.Install, op.Namespace, op.Key)
+	if err == nil && found {
+		e.old = &h
+	}
+	return err
 }
 
 // do writes what comes of an operation: record, change, and event of the audit.
 func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
+	if e.before != nil {
+		e.rowid = e.before.rowid
+	}
 	if e.Change == "" {
 		return nil
 	}
 	if err := st.change(e.seq, e.Change, op.Namespace, op.Key, e.Revision); err != nil {
 		return err
 	}
-	if err := s.tell(st, w, i, e); err != nil {
+	if err := s.appendAudit(st, w, i, e); err != nil {
 		return err
 	}
 	if e.Next == nil {
-		return sqlitedb.Exec(st.c, sqlDeleteRecord, st.o.Tenant, st.o.Install, op.Namespace, op.Key)
+		return sqlitedb.Exec(st.c, sqlDeleteRow, e.rowid)
 	}
-	return st.put(op, e.Next, e.old)
+	return st.put(op, e)
 }
 
-// put writes a record over what was there, which is nil when nothing was.
-func (st *step) put(op *ext.Op, h, old *ext.Header) error {
-	args := []any{
-		st.o.Tenant, st.o.Install, op.Namespace, op.Key,
-		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value,
-	}
+// put writes a record over what was there, if anything was.
+func (st *step) put(op *ext.Op, e *effect) error {
+	h := e.Next
 	switch {
-	case old == nil:
-		return sqlitedb.Exec(st.c, sqlInsertRecord, append(args, op.Metadata)...)
+	case e.old == nil:
+		err := sqlitedb.Exec(st.c, sqlInsertRecord, st.o.Tenant, st.o.Install, op.Namespace, op.Key,
+			h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
+		e.rowid = st.c.LastInsertRowID()
+		return err
 	case op.Keep && h.Revision > 1: // a new life has nothing to keep
-		return sqlitedb.Exec(st.c, sqlUpdateValue, args...)
+		return sqlitedb.Exec(st.c, sqlUpdateValue, e.rowid,
+			h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value)
 	}
-	return sqlitedb.Exec(st.c, sqlUpdateRecord, append(args, op.Metadata)...)
+	return sqlitedb.Exec(st.c, sqlUpdateRecord, e.rowid,
+		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 }
 
-// tell tells the audit what an operation has done.
-func (s *Store) tell(st *step, w *ext.Write, i int, e *effect) error {
+// appendAudit appends what an operation has done to the audit.
+func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
 	case ext.ChangePut:
@@ -303,46 +384,43 @@ func (s *Store) tell(st *step, w *ext.Write, i int, e *effect) error {
 	default: // nothing was done, or what had expired was removed
 		return nil
 	}
-	payload := append([]byte(w.AuditHead(i)), strconv.FormatInt(int64(e.Revision), 10)...)
 	return s.audit.Append(st.c, outbox.Event{
 		Owner: string(st.o.Tenant), Stream: string(st.o.Install), Seq: int64(e.seq),
-		Topic: topic, Key: w.Ops[i].AuditKey(), Payload: append(payload, '}'), At: st.now.Time(),
+		Topic: topic, Key: w.Ops[i].AuditKey(), Payload: w.AuditPayload(i, e.Revision), At: st.now.Time(),
 	})
 }
 
 // replay is the answer that is kept for the key of the write, if there is one.
 func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
-	if w.Once == nil {
+	if w.IdempotencyKey == nil {
 		return applied, nil
 	}
 	var request [32]byte
-	answer, found, err := sqlitedb.One(c, sqlAnswer, func(r *sqlite.Stmt) string {
+	answer, found, err := sqlitedb.QueryRow(c, sqlAnswer, func(r *sqlite.Stmt) string {
 		r.ColumnBytes(0, request[:])
 		return r.ColumnText(1)
-	}, o.Tenant, o.Install, w.Once.Key, int64(w.Now)-ext.AnswersKept.Milliseconds())
+	}, o.Tenant, o.Install, w.IdempotencyKey.Key, int64(w.Now)-ext.AnswersKept.Milliseconds())
 	if err != nil || !found {
 		return applied, err
 	}
-	if request != w.Once.Request {
+	if request != w.IdempotencyKey.Request {
 		return applied, ext.ErrKeyReused
 	}
-	var numbers []int64
-	if err := json.Unmarshal([]byte(answer), &numbers); err != nil {
-		return applied, fault.Wrap(fault.Internal, "a kept answer is not whole", err)
+	if err := json.Unmarshal([]byte(answer), &applied.Items); err != nil {
+		return applied, fault.Wrap(fault.Internal, "a kept answer cannot be read", err)
 	}
-	applied, err = ext.AppliedOf(numbers)
 	applied.Replayed = true
-	return applied, err
+	return applied, nil
 }
 
 // keep keeps the answer for when the request comes again.
 func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error {
-	if w.Once == nil {
+	if w.IdempotencyKey == nil {
 		return nil
 	}
-	answer, err := json.Marshal(applied.Numbers())
+	answer, err := json.Marshal(applied.Items)
 	if err != nil {
 		return fault.Wrap(fault.Internal, "internal error", err)
 	}
-	return sqlitedb.Exec(c, sqlAddAnswer, o.Tenant, o.Install, w.Once.Key, w.Once.Request[:], string(answer), w.Now)
+	return sqlitedb.Exec(c, sqlAddAnswer, o.Tenant, o.Install, w.IdempotencyKey.Key, w.IdempotencyKey.Request[:], string(answer), w.Now)
 }

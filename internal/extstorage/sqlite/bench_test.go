@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	store "holdfast/internal/extstorage/sqlite"
 )
@@ -23,7 +24,7 @@ func benchWrite(ops ...ext.Op) ext.Write {
 func benchPut(i int) ext.Op {
 	return ext.Op{
 		Kind: ext.Put, Namespace: "settings", Key: ext.Key(fmt.Sprintf("key-%05d", i)),
-		Value: ext.Value(`"` + strings.Repeat("x", 498) + `"`), Metadata: ext.EmptyObject,
+		Value: canonjson.Value(`"` + strings.Repeat("x", 498) + `"`), Metadata: canonjson.EmptyObject,
 	}
 }
 
@@ -47,7 +48,7 @@ func fill(b *testing.B, s *store.Store, keys int) {
 func BenchmarkPut(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
 		db := open(b, nil)
-		s := store.New(db)
+		s := store.New(db, store.Options{})
 		fill(b, s, keys)
 		put := func(i int) error {
 			_, err := s.Apply(b.Context(), benchOwner, benchWrite(benchPut(i%keys)))
@@ -90,7 +91,7 @@ func BenchmarkPut(b *testing.B) {
 // 100 and of 5,000 keys.
 func BenchmarkRead(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
-		s := store.New(open(b, nil))
+		s := store.New(open(b, nil), store.Options{})
 		fill(b, s, keys)
 		b.Run(fmt.Sprintf("get/keys=%d", keys), func(b *testing.B) {
 			b.ReportAllocs()

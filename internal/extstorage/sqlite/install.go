@@ -18,7 +18,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	}
 	found := false
 	err = s.db.Read(ctx, "ext.install", func(c *sqlite.Conn) error {
-		return sqlitedb.Each(c, sqlInstall, func(r *sqlite.Stmt) (err error) {
+		return sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) (err error) {
 			found = true
 			in, err = scanInstall(r)
 			return err
@@ -65,12 +65,12 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	}
 	q := r.Overrides.Quota
 	err = s.db.Write(ctx, "ext.set_install", func(c *sqlite.Conn) error {
-		_, known, err := sqlitedb.One(c, sqlInstall, scanInt64, o.Tenant, o.Install)
+		_, known, err := sqlitedb.QueryRow(c, sqlInstall, scanInt64, o.Tenant, o.Install)
 		if err != nil {
 			return err
 		}
 		created = !known
-		in, _, err = sqlitedb.One(c, sqlSetInstall, func(row *sqlite.Stmt) ext.Install {
+		in, _, err = sqlitedb.QueryRow(c, sqlSetInstall, func(row *sqlite.Stmt) ext.Install {
 			return ext.Install{Registration: r, RevokedAt: ext.Moment(row.ColumnInt64(0)), CreatedAt: ext.Moment(row.ColumnInt64(1)), UpdatedAt: now}
 		}, o.Tenant, o.Install, r.Tier, q.Bytes, q.Namespaces, q.Keys, orNull(r.Overrides.Until), orNull(namespaces), now, restore)
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 )
@@ -16,7 +17,7 @@ import (
 func scanRecord(r *sqlite.Stmt) ext.Record {
 	return ext.Record{
 		Namespace: ext.Namespace(r.ColumnText(0)), Key: ext.Key(r.ColumnText(1)), Header: scanHeader(r, 2),
-		Metadata: ext.Value(r.ColumnText(9)), Value: ext.Value(r.ColumnText(10)),
+		Metadata: canonjson.Value(r.ColumnText(9)), Value: canonjson.Value(r.ColumnText(10)),
 	}
 }
 
@@ -27,7 +28,7 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	}
 	err = s.db.Read(ctx, "ext.get", func(c *sqlite.Conn) error {
 		var found bool
-		rec, found, err = sqlitedb.One(c, sqlGet, scanRecord, o.Tenant, o.Install, now, ns, key)
+		rec, found, err = sqlitedb.QueryRow(c, sqlGet, scanRecord, o.Tenant, o.Install, now, ns, key)
 		if err == nil && !found {
 			err = ext.ErrNoRecord
 		}
@@ -57,7 +58,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
 		p = ext.Page{Records: make([]ext.Record, 0, q.Limit)}
-		err := sqlitedb.Each(c, sql, func(r *sqlite.Stmt) error {
+		err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 			if len(p.Records) == q.Limit {
 				p.More = true
 				return errStopped
@@ -79,7 +80,7 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, lim
 		return nil, err
 	}
 	err = s.db.Read(ctx, "ext.export", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.All(c, sqlExport, scanRecord, o.Tenant, o.Install, now, after.Namespace, after.Key, limit)
+		all, err = sqlitedb.QueryAll(c, sqlExport, scanRecord, o.Tenant, o.Install, now, after.Namespace, after.Key, limit)
 		return err
 	})
 	return all, err
@@ -97,7 +98,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 		}
 		f.Last = st.last
 		next := since
-		err = sqlitedb.Each(c, sqlChanges, func(r *sqlite.Stmt) error {
+		err = sqlitedb.ForEach(c, sqlChanges, func(r *sqlite.Stmt) error {
 			if next++; ext.Seq(r.ColumnInt64(0)) != next {
 				return errStopped // a clock that was turned has made a gap
 			}
@@ -127,17 +128,15 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, now ext.Moment) (u ext.U
 		return u, err
 	}
 	err = s.db.Read(ctx, "ext.usage", func(c *sqlite.Conn) error {
-		st, err := begin(c, o, now)
-		if err != nil {
-			return err
-		}
-		u.Counters = st.has
-		return sqlitedb.Each(c, sqlUsage, func(r *sqlite.Stmt) error {
-			u.Namespaces = append(u.Namespaces, ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)})
-			return nil
-		}, o.Tenant, o.Install, now)
+		namespaces, err := sqlitedb.QueryAll(c, sqlUsage, scanNamespaceUsage, o.Tenant, o.Install, now)
+		u = ext.UsageOf(namespaces)
+		return err
 	})
 	return u, err
+}
+
+func scanNamespaceUsage(r *sqlite.Stmt) ext.NamespaceUsage {
+	return ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
 }
 
 // ListUsage implements extstorage.Store.
@@ -147,7 +146,7 @@ func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []
 	}
 	after, last := span.Bounds()
 	err = s.db.Read(ctx, "ext.list_usage", func(c *sqlite.Conn) error {
-		return sqlitedb.Each(c, sqlListUsage, func(r *sqlite.Stmt) error {
+		return sqlitedb.ForEach(c, sqlListUsage, func(r *sqlite.Stmt) error {
 			in, err := scanInstall(r)
 			all = append(all, ext.InstallUsage{
 				Owner:      ext.Owner{Tenant: ext.TenantID(r.ColumnText(9)), Install: ext.InstallID(r.ColumnText(10))},
@@ -167,7 +166,7 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 	}
 	after, last := span.Bounds()
 	err = s.db.Read(ctx, "ext.uncounted", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.All(c, sqlUncounted, func(r *sqlite.Stmt) ext.Owner {
+		all, err = sqlitedb.QueryAll(c, sqlUncounted, func(r *sqlite.Stmt) ext.Owner {
 			return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}
 		}, after.Tenant, after.Install, last.Tenant, last.Install, limit)
 		return err
@@ -178,7 +177,7 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 // Totals implements extstorage.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
 	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {
-		t, _, err = sqlitedb.One(c, sqlTotals, func(r *sqlite.Stmt) ext.Totals {
+		t, _, err = sqlitedb.QueryRow(c, sqlTotals, func(r *sqlite.Stmt) ext.Totals {
 			return ext.Totals{
 				Installs: r.ColumnInt64(0), Bytes: r.ColumnInt64(1), Keys: r.ColumnInt64(2), Namespaces: r.ColumnInt64(3),
 				TenantsOverSoft: r.ColumnInt64(4), ExpiredPending: r.ColumnInt64(5),
@@ -201,18 +200,15 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error)
 		}
 		a.Counters = st.has
 		counters, counted := map[ext.Namespace]int64{}, map[ext.Namespace]int64{}
-		err = sqlitedb.Each(c, sqlCount, func(r *sqlite.Stmt) error {
-			n := r.ColumnInt64(1)
-			counted[ext.Namespace(r.ColumnText(0))] = n
-			a.Counted.Namespaces++
-			a.Counted.Keys += n
-			a.Counted.Bytes += r.ColumnInt64(2)
-			return nil
-		}, o.Tenant, o.Install)
+		namespaces, err := sqlitedb.QueryAll(c, sqlUsage, scanNamespaceUsage, o.Tenant, o.Install, st.countedAt)
 		if err != nil {
 			return err
 		}
-		err = sqlitedb.Each(c, sqlCounters, func(r *sqlite.Stmt) error {
+		a.Counted = ext.UsageOf(namespaces).Counters
+		for _, n := range namespaces {
+			counted[n.Namespace] = n.Keys
+		}
+		err = sqlitedb.ForEach(c, sqlCounters, func(r *sqlite.Stmt) error {
 			counters[ext.Namespace(r.ColumnText(0))] = r.ColumnInt64(1)
 			return nil
 		}, o.Tenant, o.Install)

@@ -28,7 +28,7 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 		return ext.Schema{}, err
 	}
 	err := s.db.Write(ctx, "ext.register", func(c *sqlite.Conn) error {
-		last, _, err := sqlitedb.One(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
+		last, _, err := sqlitedb.QueryRow(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
 		var found bool
-		sc, found, err = sqlitedb.One(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
+		sc, found, err = sqlitedb.QueryRow(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
 		switch {
 		case err != nil:
 			return err
@@ -83,7 +83,7 @@ func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) (all
 		return nil, err
 	}
 	err = s.db.Read(ctx, "ext.schemas", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.All(c, sqlSchemas, scanSchema(ns), o.Tenant, o.Install, ns)
+		all, err = sqlitedb.QueryAll(c, sqlSchemas, scanSchema(ns), o.Tenant, o.Install, ns)
 		return err
 	})
 	return all, err
@@ -95,7 +95,7 @@ func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (sc e
 		return sc, err
 	}
 	err = s.db.Read(ctx, "ext.active", func(c *sqlite.Conn) error {
-		sc, _, err = sqlitedb.One(c, sqlActive, scanSchema(ns), o.Tenant, o.Install, ns)
+		sc, _, err = sqlitedb.QueryRow(c, sqlActive, scanSchema(ns), o.Tenant, o.Install, ns)
 		return err
 	})
 	return sc, err

@@ -7,10 +7,22 @@ const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 // An install and its namespaces.
 const (
-	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq FROM ext_storage_usage` + mine
-	sqlAddUsage     = `INSERT INTO ext_storage_usage
-		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, updated_at = ?7` + mine
+	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at FROM ext_storage_usage` + mine
+	// Of an install that has a row, with what a write's first operation needs: for
+	// half of what the three statements cost.
+	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at,
+			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
+			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
+		FROM ext_storage_usage u LEFT JOIN ext_storage_records r
+			ON r.tenant_id = ?1 AND r.extension_install_id = ?2 AND namespace = ?3 AND key = ?4
+		WHERE u.tenant_id = ?1 AND u.extension_install_id = ?2`
+	sqlAddUsage = `INSERT INTO ext_storage_usage
+		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
+		updated_at = ?8` + mine
+	// What expires between two moments, which is in the counters of the first.
+	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
+		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
 	sqlLeap = `UPDATE ext_storage_usage SET change_seq = change_seq + 1000000000` // of all installs
 
@@ -23,14 +35,16 @@ const (
 const (
 	headerColumns = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
-	sqlHeader = `SELECT ` + headerColumns + ` FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
+	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
 	// One of these, by what was found: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?5, change_seq = ?6, created_at = ?7, updated_at = ?8, ttl_expires_at = ?9,
-		value_bytes = ?10, metadata_bytes = ?11, value = ?12, metadata = ?13` + mine + `AND namespace = ?3 AND key = ?4`
-	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?5, change_seq = ?6, created_at = ?7, updated_at = ?8, ttl_expires_at = ?9,
-		value_bytes = ?10, metadata_bytes = ?11, value = ?12` + mine + `AND namespace = ?3 AND key = ?4`
+	// By the row that was found: its key is not looked up again.
+	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
+		value_bytes = ?7, metadata_bytes = ?8, value = ?9, metadata = ?10 WHERE rowid = ?1`
+	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
+		value_bytes = ?7, metadata_bytes = ?8, value = ?9 WHERE rowid = ?1`
+	sqlDeleteRow    = `DELETE FROM ext_storage_records WHERE rowid = ?1`
 	sqlDeleteRecord = `DELETE FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
 	sqlAddChange    = `INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
@@ -57,8 +71,6 @@ const (
 	sqlExport = `SELECT ` + recordColumns + `, metadata, value FROM ext_storage_records` + mine + live +
 		`AND (namespace, key) > (?4, ?5) ORDER BY namespace, key LIMIT ?6 + 0`
 	sqlUsage = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine + live +
-		`GROUP BY namespace ORDER BY namespace`
-	sqlCount = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`GROUP BY namespace ORDER BY namespace`
 	sqlCounters = `SELECT namespace, keys_count FROM ext_storage_namespaces` + mine + `ORDER BY namespace`
 	sqlTotals   = `SELECT sum(installs), sum(bytes), sum(keys), sum(namespaces), count(*) FILTER (WHERE bytes > ?1),
@@ -96,7 +108,6 @@ func uncounted(table string) string {
 const (
 	sqlExpired = `SELECT namespace, key, ` + headerColumns + ` FROM ext_storage_records` + mine +
 		`AND ttl_expires_at <= ?3 ORDER BY ttl_expires_at, namespace, key LIMIT ?4`
-	sqlExpiredOne    = `SELECT 1 FROM ext_storage_records` + mine + `AND ttl_expires_at <= ?3 LIMIT 1`
 	sqlExpiredOwners = `SELECT tenant_id, extension_install_id, count(*) FROM (
 			SELECT tenant_id, extension_install_id FROM ext_storage_records WHERE ttl_expires_at <= ?1 ORDER BY ttl_expires_at LIMIT ?2
 		) GROUP BY tenant_id, extension_install_id`

@@ -1,7 +1,7 @@
 // Package sqlite keeps extension storage in one SQLite file.
 //
 // A write is one step of the file's group-commit writer, which is the lock that
-// the room's rules need: the step reads what is there, asks the rules of package
+// the service's rules need: the step reads what is there, asks the rules of package
 // extstorage, and writes. A read is one snapshot.
 package sqlite
 
@@ -27,24 +27,32 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
-// Store implements extstorage.Store, extstorage.Registry and
-// extstorage.Installs.
+// Store implements extstorage.Store, Inspector, Registry and Installs.
 type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)
 	audit *outboxsqlite.Outbox
+	waker *outbox.Waker
 }
 
 var (
-	_ ext.Store    = (*Store)(nil)
-	_ ext.Registry = (*Store)(nil)
-	_ ext.Installs = (*Store)(nil)
+	_ ext.Store     = (*Store)(nil)
+	_ ext.Inspector = (*Store)(nil)
+	_ ext.Registry  = (*Store)(nil)
+	_ ext.Installs  = (*Store)(nil)
 )
+
+// Options of a Store.
+type Options struct {
+	// Waker, when not nil, wakes the relay of the process after a write that has
+	// appended an event to the audit.
+	Waker *outbox.Waker
+}
 
 // New returns a store on a file that Migrations have been applied to, or will
 // be before the first use.
-func New(db *sqlitedb.DB) *Store {
-	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox()}
+func New(db *sqlitedb.DB, o Options) *Store {
+	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker}
 }
 
 func newOutbox() *outboxsqlite.Outbox {

@@ -10,7 +10,6 @@ import (
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/extstorage/storetest"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb/opened"
 )
 
@@ -27,9 +26,9 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 }
 
 func harnessOn(db *sqlitedb.DB) storetest.Harness {
-	s := sqlite.New(db)
+	s := sqlite.New(db, sqlite.Options{})
 	return storetest.Harness{
-		Store: s, Registry: s, Installs: s,
+		Store: s, Inspector: s, Registry: s, Installs: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
 		Damage: func(t testing.TB, sql string) {
 			err := db.Write(t.Context(), "damage", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })
@@ -66,14 +65,8 @@ func events(t testing.TB, db *sqlitedb.DB, o ext.Owner) (all []storetest.Event) 
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
-	s := sqlite.New(db)
-	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("before the migrations: %v", err)
-	}
-	opened.Migrate(t, db, sqlite.Migrations)
-	if err := s.Ping(t.Context()); err != nil {
-		t.Errorf("after the migrations: %v", err)
-	}
+	s := sqlite.New(db, sqlite.Options{})
+	opened.WantPing(t, db, sqlite.Migrations, s.Ping)
 }
 
 func TestStore(t *testing.T) {

@@ -64,7 +64,7 @@ func auditEvents(t *testing.T, u *user) {
 	u.apply(del("s", "c"))
 	u.apply(mortal("s", "d", `1`, u.now+1))
 	u.now++
-	u.reclaim(10)
+	u.apply(del("s", "d"))
 	u.wantEvents(0,
 		Event{1, ext.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, noon},
 		Event{2, ext.AuditPut, "log/b", `{"operation":"put","namespace":"log","key":"b","schemaVersion":1,"caller":"token","callerId":"7","revision":1}`, noon},

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
 
@@ -42,28 +44,35 @@ func batchInOrder(t *testing.T, u *user) {
 		{Seq: 5, Op: ext.ChangeDelete, Namespace: "settings", Key: "c", Revision: 1, At: n},
 		{Seq: 6, Op: ext.ChangePut, Namespace: "log", Key: "a", Revision: 1, At: n},
 	})
-	equal(t, "counters", a.Counters, ext.Counters{Bytes: 9, Keys: 3, Namespaces: 2})
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 9, Keys: 3, Namespaces: 2})
 	u.state()
+}
+
+// after is what the install has after a write.
+func (u *user) after(ops ...ext.Op) ext.Counters {
+	u.t.Helper()
+	u.apply(ops...)
+	return u.audited()
 }
 
 func batchEmpty(t *testing.T, u *user) {
 	equal(t, "items", len(u.apply().Items), 0)
 	u.wantState("nothing", state{})
 	u.apply(put("settings", "a", `1`))
-	equal(t, "counters", u.apply().Counters, ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
+	equal(t, "counters", u.after(), ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
 // sameKeyTwice: an operation finds what those before it have left.
 func sameKeyTwice(t *testing.T, u *user) {
 	a := u.apply(put("s", "a", `1`), put("s", "a", `22`), guarded(put("s", "a", `333`), ifRevision(2)))
 	equal(t, "revisions", []ext.Revision{a.Items[0].Revision, a.Items[1].Revision, a.Items[2].Revision}, []ext.Revision{1, 2, 3})
-	equal(t, "value", u.get("s", "a").Value, ext.Value(`333`))
+	equal(t, "value", u.get("s", "a").Value, canonjson.Value(`333`))
 	a = u.apply(del("s", "a"), guarded(put("s", "a", `4`), ifRevision(0)), del("s", "a"), del("s", "a"))
 	equal(t, "revision of a new life", a.Items[1].Revision, ext.Revision(1))
 	equal(t, "found", []bool{a.Items[0].Existed, a.Items[2].Existed, a.Items[3].Existed}, []bool{true, true, false})
-	equal(t, "counters", a.Counters, ext.Counters{})
+	equal(t, "counters", u.audited(), ext.Counters{})
 	_, err := u.try(put("s", "a", `1`), guarded(put("s", "a", `2`), ifRevision(0)))
-	wantError(t, "a guard that a neighbour broke", err, item(1, &ext.MismatchError{Current: 1}))
+	wantError(t, "a precondition that a neighbour broke", err, item(1, &ext.MismatchError{Current: 1}))
 	wantLives(t, u)
 	u.state()
 }
@@ -108,7 +117,7 @@ func checksOnly(t *testing.T, u *user) {
 	equal(t, "items", a.Items, []ext.Item{
 		{Revision: 1, Seq: 1, CreatedAt: noon, UpdatedAt: noon}, {Revision: 1, Seq: 1, CreatedAt: noon, UpdatedAt: noon}, {}, {},
 	})
-	equal(t, "counters", a.Counters, before.counters)
+	equal(t, "counters", u.audited(), before.counters)
 	u.wantState("checks", before)
 	equal(t, "events", u.events(), events)
 }
@@ -121,20 +130,20 @@ func checkHolds(t *testing.T, u *user) {
 		_, err := u.try(put("s", "first", fmt.Sprint(i)), guarded(look("s", "lock"), ifMatch(lock.Seq)), put("s", "lock", fmt.Sprint(i)), put("s", "last", fmt.Sprint(i)))
 		return err
 	})
-	equal(t, "winners", wins(t, errs, isMismatch), 1)
+	equal(t, "winners", suite.Winners(t, errs, isMismatch), 1)
 	winner := u.get("s", "lock").Value
-	equal(t, "what one has written", []ext.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []ext.Value{winner, winner})
+	equal(t, "what one has written", []canonjson.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []canonjson.Value{winner, winner})
 }
 
 // batchNamespaces: a namespace counts while it has a key, whatever a batch does
 // in between.
 func batchNamespaces(t *testing.T, u *user) {
-	equal(t, "made and left", u.apply(put("x", "a", `1`), del("x", "a")).Counters, ext.Counters{})
-	equal(t, "two", u.apply(put("x", "a", `1`), put("y", "a", `1`), put("x", "b", `1`)).Counters.Namespaces, int64(2))
-	equal(t, "moved", u.apply(del("y", "a"), put("z", "a", `1`)).Counters.Namespaces, int64(2))
-	equal(t, "left and made", u.apply(del("z", "a"), put("z", "a", `1`)).Counters.Namespaces, int64(2))
-	equal(t, "one key less", u.apply(del("x", "a")).Counters, ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
-	equal(t, "all gone", u.apply(del("z", "a"), del("x", "b")).Counters, ext.Counters{})
+	equal(t, "made and left", u.after(put("x", "a", `1`), del("x", "a")), ext.Counters{})
+	equal(t, "two", u.after(put("x", "a", `1`), put("y", "a", `1`), put("x", "b", `1`)).Namespaces, int64(2))
+	equal(t, "moved", u.after(del("y", "a"), put("z", "a", `1`)).Namespaces, int64(2))
+	equal(t, "left and made", u.after(del("z", "a"), put("z", "a", `1`)).Namespaces, int64(2))
+	equal(t, "one key less", u.after(del("x", "a")), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+	equal(t, "all gone", u.after(del("z", "a"), del("x", "b")), ext.Counters{})
 	u.state()
 }
 
@@ -174,8 +183,8 @@ func transfer(t *testing.T, u *user) {
 	get := func(i int) (ext.Record, error) {
 		return u.h.Store.Get(t.Context(), u.owner, "s", ext.Key(fmt.Sprint(i)), u.now)
 	}
-	add := func(r ext.Record, by ext.Number) (ext.Op, error) {
-		v, _, err := (&ext.Increment{By: by}).Apply(r.Value, 100)
+	add := func(r ext.Record, by canonjson.Number) (ext.Op, error) {
+		v, _, err := (&canonjson.Increment{By: by}).Apply(r.Value, 100)
 		return guarded(put("s", string(r.Key), string(v)), ifMatch(r.Seq)), err
 	}
 	errs := testdb.Together(parallel, func(i int) error {
@@ -197,12 +206,12 @@ func transfer(t *testing.T, u *user) {
 		return nil
 	})
 	must(t, "transfers", errors.Join(errs...))
-	sum := ext.Value(`0`)
+	sum := canonjson.Value(`0`)
 	for i := range accounts {
 		r, err := get(i)
 		must(t, "Get", err)
-		sum, _, err = (&ext.Increment{By: ext.Number(r.Value)}).Apply(sum, 100)
+		sum, _, err = (&canonjson.Increment{By: canonjson.Number(r.Value)}).Apply(sum, 100)
 		must(t, "add", err)
 	}
-	equal(t, "sum", sum, ext.Value(`400`))
+	equal(t, "sum", sum, canonjson.Value(`400`))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -13,10 +14,10 @@ const (
 	CaseSecond            = CaseFirst + 3_600_000
 )
 
-// JudgeCase is a line of the table that defines Op.Judge: what an operation at
+// DecideCase is a line of the table that defines Op.Decide: what an operation at
 // CaseSecond does after one at CaseFirst. Both are on the same key of an install
 // that has nothing else, so that the changes are 1 and 2.
-type JudgeCase struct {
+type DecideCase struct {
 	Name   string
 	First  *ext.Op // a put; nil: no record is there
 	Active ext.SchemaVersion
@@ -31,7 +32,7 @@ type JudgeCase struct {
 
 // Row is a stored record as the cases tell of it.
 type Row struct {
-	Value, Metadata                 ext.Value
+	Value, Metadata                 canonjson.Value
 	Revision                        ext.Revision
 	Seq                             ext.Seq
 	CreatedAt, UpdatedAt, ExpiresAt ext.Moment
@@ -41,25 +42,25 @@ type Row struct {
 // one that ends a millisecond after the second operation, and one that has ended
 // at it, to the millisecond.
 var (
-	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Guard{})
-	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ext.Guard{})
-	caseOver    = caseWrite(`"old"`, `{"m":1}`, CaseSecond, ext.Guard{})
+	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Precondition{})
+	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ext.Precondition{})
+	caseOver    = caseWrite(`"old"`, `{"m":1}`, CaseSecond, ext.Precondition{})
 	caseFirst   = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, 0}
 	caseExpired = &Row{`"old"`, `{"m":1}`, 1, 1, CaseFirst, CaseFirst, CaseSecond}
 )
 
-func caseOp(kind ext.OpKind, g ext.Guard) ext.Op {
-	return ext.Op{Kind: kind, Namespace: "settings", Key: "a", Guard: g}
+func caseOp(kind ext.OpKind, g ext.Precondition) ext.Op {
+	return ext.Op{Kind: kind, Namespace: "settings", Key: "a", Precondition: g}
 }
 
-func caseWrite(value, metadata ext.Value, expires ext.Moment, g ext.Guard) ext.Op {
+func caseWrite(value, metadata canonjson.Value, expires ext.Moment, g ext.Precondition) ext.Op {
 	op := caseOp(ext.Put, g)
 	op.Value, op.Metadata, op.ExpiresAt = value, metadata, expires
 	return op
 }
 
 // one is a put of 3 bytes.
-func one(g ext.Guard) ext.Op { return caseWrite(`1`, `{}`, 0, g) }
+func one(g ext.Precondition) ext.Op { return caseWrite(`1`, `{}`, 0, g) }
 
 func keeping(op ext.Op) ext.Op { op.Keep = true; return op }
 
@@ -79,21 +80,21 @@ func (r *Row) item(created bool) ext.Item {
 // creates, updates, refuses, deletes and checks are lines of the table. What a
 // put leaves is written at CaseSecond.
 
-func creates(name string, first *ext.Op, op ext.Op, d ext.Delta, expires ext.Moment) JudgeCase {
+func creates(name string, first *ext.Op, op ext.Op, d ext.Delta, expires ext.Moment) DecideCase {
 	row := &Row{op.Value, op.Metadata, 1, 1, CaseSecond, CaseSecond, expires}
 	if first != nil {
 		row.Seq = 2
 	}
-	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(true), Change: ext.ChangePut, Delta: d, Row: row}
+	return DecideCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(true), Change: ext.ChangePut, Delta: d, Row: row}
 }
 
-func updates(name string, first *ext.Op, op ext.Op, metadata ext.Value, bytes int64, expires ext.Moment) JudgeCase {
+func updates(name string, first *ext.Op, op ext.Op, metadata canonjson.Value, bytes int64, expires ext.Moment) DecideCase {
 	row := &Row{op.Value, metadata, 2, 2, CaseFirst, CaseSecond, expires}
-	return JudgeCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(false), Change: ext.ChangePut, Delta: ext.Delta{Bytes: bytes}, Row: row}
+	return DecideCase{Name: name, First: first, Active: op.Schema, Second: op, Item: row.item(false), Change: ext.ChangePut, Delta: ext.Delta{Bytes: bytes}, Row: row}
 }
 
-func refuses(name string, first *ext.Op, active ext.SchemaVersion, op ext.Op, err error) JudgeCase {
-	return JudgeCase{Name: name, First: first, Active: active, Second: op, Err: err, Row: left(first)}
+func refuses(name string, first *ext.Op, active ext.SchemaVersion, op ext.Op, err error) DecideCase {
+	return DecideCase{Name: name, First: first, Active: active, Second: op, Err: err, Row: left(first)}
 }
 
 // left is the row that the first operation leaves.
@@ -107,29 +108,29 @@ func left(first *ext.Op) *Row {
 	return nil
 }
 
-func deletes(name string, first *ext.Op, g ext.Guard, change ext.ChangeOp) JudgeCase {
-	c := JudgeCase{Name: name, First: first, Second: caseOp(ext.Delete, g), Item: ext.Item{Existed: change == ext.ChangeDelete}, Change: change}
+func deletes(name string, first *ext.Op, g ext.Precondition, change ext.ChangeOp) DecideCase {
+	c := DecideCase{Name: name, First: first, Second: caseOp(ext.Delete, g), Item: ext.Item{Existed: change == ext.ChangeDelete}, Change: change}
 	if change != "" {
 		c.Delta = ext.Delta{Keys: -1, Bytes: -12}
 	}
 	return c
 }
 
-func checks(name string, first *ext.Op, g ext.Guard) JudgeCase {
-	return JudgeCase{Name: name, First: first, Second: caseOp(ext.Check, g), Item: left(first).item(false), Row: left(first)}
+func checks(name string, first *ext.Op, g ext.Precondition) DecideCase {
+	return DecideCase{Name: name, First: first, Second: caseOp(ext.Check, g), Item: left(first).item(false), Row: left(first)}
 }
 
-// JudgeCases is the table.
-func JudgeCases() []JudgeCase { return slices.Concat(putCases(), guardCases(), deleteCases()) }
+// DecideCases is the table.
+func DecideCases() []DecideCase { return slices.Concat(putCases(), preconditionCases(), deleteCases()) }
 
-func putCases() []JudgeCase {
+func putCases() []DecideCase {
 	const later = CaseSecond + 3_600_000
 	var (
-		none  ext.Guard
+		none  ext.Precondition
 		fresh = ext.Delta{Keys: 1, Bytes: 3}
 		over  = ext.Delta{Bytes: -9}
 	)
-	return []JudgeCase{
+	return []DecideCase{
 		creates("put new", nil, one(none), fresh, 0),
 		creates("put new with a time to live", nil, caseWrite(`1`, `{}`, later, none), fresh, later),
 		creates("put new that keeps", nil, keeping(caseWrite(`1`, `{}`, later, none)), fresh, later),
@@ -145,14 +146,14 @@ func putCases() []JudgeCase {
 		refuses("put by no schema where one is active", &caseOld, 1, one(none), ext.ErrSchemaChanged),
 		refuses("put by a schema that is none", &caseOld, 0, by(one(none), 1), ext.ErrSchemaChanged),
 		refuses("put by an old schema", &caseOld, 2, by(one(none), 1), ext.ErrSchemaChanged),
-		refuses("a guard before the schema", &caseOld, 0, by(one(ifRevision(9)), 1), mismatch(1)),
+		refuses("a precondition before the schema", &caseOld, 0, by(one(ifRevision(9)), 1), mismatch(1)),
 	}
 }
 
-func guardCases() []JudgeCase {
+func preconditionCases() []DecideCase {
 	fresh, over := ext.Delta{Keys: 1, Bytes: 3}, ext.Delta{Bytes: -9}
-	both := func(g ext.Guard) ext.Guard { g.Revision = ext.Some[ext.Revision](9); return g }
-	return []JudgeCase{
+	both := func(g ext.Precondition) ext.Precondition { g.Revision = ext.Some[ext.Revision](9); return g }
+	return []DecideCase{
 		updates("revision matches", &caseOld, one(ifRevision(1)), `{}`, -9, 0),
 		refuses("another revision", &caseOld, 0, one(ifRevision(2)), mismatch(1)),
 		refuses("revision of none", nil, 0, one(ifRevision(1)), mismatch(0)),
@@ -181,10 +182,10 @@ func guardCases() []JudgeCase {
 	}
 }
 
-func deleteCases() []JudgeCase {
-	var none ext.Guard
-	of := func(g ext.Guard) ext.Op { return caseOp(ext.Delete, g) }
-	return []JudgeCase{
+func deleteCases() []DecideCase {
+	var none ext.Precondition
+	of := func(g ext.Precondition) ext.Op { return caseOp(ext.Delete, g) }
+	return []DecideCase{
 		deletes("delete", &caseOld, none, ext.ChangeDelete),
 		deletes("delete with its revision", &caseOld, ifRevision(1), ext.ChangeDelete),
 		deletes("delete with its tag", &caseOld, ifMatch(1), ext.ChangeDelete),
@@ -207,21 +208,22 @@ func deleteCases() []JudgeCase {
 	}
 }
 
-func judgeChecks() []check {
+func decideChecks() []check {
 	var checks []check
-	for _, c := range JudgeCases() {
-		checks = append(checks, check{c.Name, func(t *testing.T, u *user) { judgeCase(t, u, &c) }})
+	for _, c := range DecideCases() {
+		checks = append(checks, check{c.Name, func(t *testing.T, u *user) { decideCase(t, u, &c) }})
 	}
 	return checks
 }
 
-// judgeCase runs a line of the table on the backend.
-func judgeCase(t *testing.T, u *user, c *JudgeCase) {
+// decideCase runs a line of the table on the backend.
+func decideCase(t *testing.T, u *user, c *DecideCase) {
 	u.now = CaseFirst
 	var before ext.Counters
 	var last ext.Seq
 	if c.First != nil {
-		before, last = u.apply(*c.First).Counters, 1
+		u.apply(*c.First)
+		before, last = u.stored(), 1
 	}
 	for v := ext.SchemaVersion(1); v <= c.Active; v++ {
 		u.activate(c.Second.Namespace, u.register(c.Second.Namespace, `{}`).Version)
@@ -235,9 +237,8 @@ func judgeCase(t *testing.T, u *user, c *JudgeCase) {
 	wantError(t, "answer", err, want)
 	if err == nil && want == nil {
 		equal(t, "item", a.Items[0], c.Item)
-		equal(t, "counters", a.Counters, u.audited())
 	}
-	after := u.audited()
+	after := u.stored()
 	equal(t, "keys and bytes", ext.Delta{Keys: after.Keys - before.Keys, Bytes: after.Bytes - before.Bytes}, c.Delta)
 	var changes []ext.Change
 	if c.Change != "" {

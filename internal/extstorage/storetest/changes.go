@@ -35,7 +35,7 @@ func changeNumbers(t *testing.T, u *user) {
 	u.now += second
 	u.apply(del("s", "a"))
 	u.now += hour
-	u.reclaim(10)
+	u.apply(del("t", "é"))
 	u.apply(mortal("s", "b", `1`, u.now+1))
 	u.now++
 	u.apply(del("s", "b"))
@@ -136,8 +136,7 @@ func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 func nothingForNothing(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.apply(del("s", "b"), look("s", "a"))
-	u.reclaim(10)
 	_, err := u.try(guarded(put("s", "a", `1`), ifRevision(7)))
-	wantError(t, "a guard", err, item(0, &ext.MismatchError{Current: 1}))
+	wantError(t, "a precondition", err, item(0, &ext.MismatchError{Current: 1}))
 	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ext.Seq(2))
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -12,10 +13,8 @@ func expiryChecks() []check {
 		{"PutClears", putClears},
 		{"Keep", keepExpiry},
 		{"NewLife", newLife},
-		{"CountsUntilItIsGone", countsUntilGone},
+		{"IsNotCounted", expiredIsNotCounted},
 		{"ReadsDoNotWrite", readsDoNotWrite},
-		{"Reclaim", reclaimExpired},
-		{"ClockTurnedBack", clockTurnedBack},
 	}
 }
 
@@ -41,8 +40,7 @@ func putClears(t *testing.T, u *user) {
 	u.apply(mortal("s", "a", `1`, u.now+minute))
 	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ext.Moment(0))
 	u.now += day
-	equal(t, "value", u.get("s", "a").Value, ext.Value(`2`))
-	equal(t, "nothing to reclaim", u.reclaim(10), 0)
+	equal(t, "value", u.get("s", "a").Value, canonjson.Value(`2`))
 	equal(t, "expires", u.do(mortal("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
 }
 
@@ -70,25 +68,23 @@ func newLife(t *testing.T, u *user) {
 	it := u.do(put("s", "a", `1`))
 	equal(t, "item", it, ext.Item{Revision: 1, Seq: 4, Created: true, CreatedAt: u.now, UpdatedAt: u.now})
 	r := u.get("s", "a")
-	equal(t, "metadata", r.Metadata, ext.EmptyObject)
+	equal(t, "metadata", r.Metadata, canonjson.EmptyObject)
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
-	equal(t, "what is left to reclaim", u.reclaim(10), 0)
 	u.state()
 }
 
-// countsUntilGone: an expired record is in the counters until it is removed, by
-// a delete, a put in its place, or a reclaim.
-func countsUntilGone(t *testing.T, u *user) {
+// expiredIsNotCounted: an expired record counts no more, whether its row is there, was
+// deleted, or has another life.
+func expiredIsNotCounted(t *testing.T, u *user) {
 	for what, remove := range map[string]func(u *user){
+		"nothing": func(*user) {},
 		"delete":  func(u *user) { u.apply(del("s", "a")) },
 		"put":     func(u *user) { u.apply(put("s", "a", `1`)); u.apply(del("s", "a")) },
-		"reclaim": func(u *user) { u.reclaim(10) },
 	} {
 		u := u.other()
 		u.apply(mortal("s", "a", `123`, u.now+minute))
 		u.now += minute
-		equal(t, "usage that a client sees", u.usage().Namespaces, []ext.NamespaceUsage(nil))
-		equal(t, "counters before "+what, u.audited(), ext.Counters{Bytes: 5, Keys: 1, Namespaces: 1})
+		equal(t, "usage", u.usage(), ext.Usage{})
 		remove(u)
 		equal(t, "counters after "+what, u.audited(), ext.Counters{})
 		u.state()
@@ -109,43 +105,5 @@ func readsDoNotWrite(t *testing.T, u *user) {
 	u.wantState("reads", before)
 	equal(t, "counters", u.audited(), counters)
 	u.now -= hour
-	equal(t, "what is still there", u.get("s", "a").Value, ext.Value(`1`))
-}
-
-// reclaimExpired: Reclaim takes what expired first, no more than it may, and
-// tells the feed of each, with its last revision.
-func reclaimExpired(t *testing.T, u *user) {
-	v := u.other()
-	v.apply(mortal("s", "a", `1`, v.now+1))
-	u.apply(mortal("s", "a", `1`, u.now+30), mortal("s", "b", `1`, u.now+10), mortal("t", "c", `1`, u.now+20), mortal("t", "d", `1`, u.now+40),
-		put("t", "e", `1`), mortal("t", "b", `1`, u.now+10), mortal("a", "z", `1`, u.now+10))
-	u.apply(mortal("s", "b", `1`, u.now+10))
-	u.now += 30
-	before := u.state()
-	equal(t, "Reclaim", []int{u.reclaim(2), u.reclaim(2), u.reclaim(2), u.reclaim(2)}, []int{2, 2, 1, 0})
-	var order []string
-	for _, c := range u.changes(8) {
-		equal(t, "op", c.Op, ext.ChangeExpire)
-		order = append(order, string(c.Namespace)+string(c.Key))
-		equal(t, "revision of "+string(c.Key), c.Revision, map[bool]ext.Revision{true: 2, false: 1}[c.Namespace == "s" && c.Key == "b"])
-	}
-	equal(t, "order", order, []string{"az", "sb", "tb", "tc", "sa"})
-	after := u.state()
-	equal(t, "records", after.records, before.records)
-	equal(t, "counters", after.counters, ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
-	v.now = u.now
-	equal(t, "what is another's", v.reclaim(10), 1)
-}
-
-// clockTurnedBack: what was removed does not come back with the clock, and what
-// was not is there again.
-func clockTurnedBack(t *testing.T, u *user) {
-	u.apply(mortal("s", "a", `1`, u.now+minute), mortal("s", "b", `1`, u.now+hour))
-	u.now += minute
-	equal(t, "Reclaim", u.reclaim(10), 1)
-	u.now -= 30 * second
-	u.wantKeys("after it", u.list(ext.Query{Namespace: "s"}), "b")
-	equal(t, "a new life", u.do(put("s", "a", `1`)).Revision, ext.Revision(1))
-	wantLives(t, u)
-	u.state()
+	equal(t, "what is still there", u.get("s", "a").Value, canonjson.Value(`1`))
 }

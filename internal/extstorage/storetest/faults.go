@@ -7,6 +7,7 @@ import (
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
 
@@ -20,12 +21,12 @@ func faultChecks() []check {
 	return append(checks, check{"UnderWriters", faultsUnderWriters})
 }
 
-func (u *user) faulty(t *testing.T) *testdb.Trip {
+func (u *user) faulty(t *testing.T) *suite.Trip {
 	t.Helper()
 	if u.h.Faulty == nil {
 		t.Skip("the backend has no Faulty in its Harness")
 	}
-	p := &testdb.Trip{}
+	p := &suite.Trip{}
 	u.h = u.h.Faulty(t, p.Fault)
 	return p
 }
@@ -53,22 +54,17 @@ func (u *user) everything() everything {
 // and the same step works after it.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
-	for n := int64(1); ; n++ {
+	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
 		u := u.other()
 		prepareSteps(u)
 		before := u.everything()
-		point, err := p.Try(t, n, func() error { return m.call(t.Context(), u) })
-		if point == "" {
-			must(t, m.name, err)
-			return
+		return func() error { return m.call(t.Context(), u) }, func(what string) {
+			equal(t, "what is there after "+what, u.everything(), before)
+			must(t, m.name+" after "+what, m.call(t.Context(), u))
+			wantLives(t, u)
+			u.state()
 		}
-		what := fmt.Sprintf("%s that fails at %q", m.name, point)
-		wantFault(t, what, err, fault.Unavailable)
-		equal(t, "what is there after "+what, u.everything(), before)
-		must(t, m.name+" after "+what, m.call(t.Context(), u))
-		wantLives(t, u)
-		u.state()
-	}
+	})
 }
 
 // faultsUnderWriters: an engine that fails now and then under many writers: who

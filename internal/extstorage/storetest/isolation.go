@@ -46,12 +46,10 @@ func apart(t *testing.T, a, b *user) {
 	equal(t, "schemas", b.schemas("u"), []ext.Schema(nil))
 	equal(t, "active", b.active("u"), ext.Schema{})
 	equal(t, "deleted", b.do(del("s", "a")).Existed, false)
-	for _, g := range []ext.Guard{ifRevision(1), ifMatch(1), ifAny} {
+	for _, g := range []ext.Precondition{ifRevision(1), ifMatch(1), ifAny} {
 		_, err := b.try(guarded(put("s", "a", `1`), g))
-		wantFaultIn(t, "a guard of another's record", err, fault.Conflict, fault.Precondition)
+		wantFault(t, "a precondition of another's record", err, fault.Conflict, fault.Precondition)
 	}
-	b.now += hour
-	equal(t, "reclaimed", b.reclaim(100), 0)
 	b.apply(put("u", "a", `1`)) // no schema of another's counts
 	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ext.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
 	b.apply(put("s", "a", `"mine"`), put("t", "c", `"mine"`), del("s", "b"))
@@ -62,16 +60,6 @@ func apart(t *testing.T, a, b *user) {
 	a.wantState("a stranger's life", before)
 	equal(t, "events", a.events(), events)
 	equal(t, "schemas", a.schemas("u"), schemas)
-}
-
-func wantFaultIn(t tb, what string, err error, codes ...fault.Code) {
-	t.Helper()
-	for _, code := range codes {
-		if fault.Is(err, code) {
-			return
-		}
-	}
-	t.Errorf("%s: %v, want one of %v", what, err, codes)
 }
 
 // method is a step of a store as a caller of it.
@@ -87,7 +75,7 @@ func methods() []method {
 	return []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
 			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), mortal("n", "c", `1`, u.now+1))
-			w.Once = &ext.Once{Key: fmt.Sprint(u.now)}
+			w.IdempotencyKey = &ext.IdempotencyKey{Key: fmt.Sprint(u.now)}
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
 			return err
 		}},
@@ -95,10 +83,6 @@ func methods() []method {
 			w := u.write(put("s", "over", `1`))
 			w.Quota.Keys = 3
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
-			return err
-		}},
-		{"Reclaim", true, func(ctx context.Context, u *user) error {
-			_, err := u.h.Store.Reclaim(ctx, u.owner, u.now, 100)
 			return err
 		}},
 		{"Register", true, func(ctx context.Context, u *user) error {
@@ -137,7 +121,7 @@ func methods() []method {
 			return err
 		}},
 		{"Audit", false, func(ctx context.Context, u *user) error {
-			_, err := u.h.Store.Audit(ctx, u.owner)
+			_, err := u.h.Inspector.Audit(ctx, u.owner)
 			return err
 		}},
 		{"Schemas", false, func(ctx context.Context, u *user) error {

@@ -2,26 +2,25 @@ package storetest
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // model is the contract of a Store for one install, as plain maps that use the
-// rules of the room: slow, simple, and not safe for concurrent use. A step that
+// rules of the service: slow, simple, and not safe for concurrent use. A step that
 // is refused leaves it as it was.
 type model struct {
-	rows    map[ext.Position]ext.Record // those that have expired too, until they are removed
-	last    ext.Seq
-	feed    []ext.Change // what is kept
-	answers map[string]modelAnswer
-	active  map[ext.Namespace]ext.SchemaVersion
-	events  []Event
+	rows map[ext.Position]ext.Record // those that have expired too, until they are removed
+	last ext.Seq
+
+	countedAt ext.Moment   // of the stored counters
+	feed      []ext.Change // what is kept
+	answers   map[string]modelAnswer
+	active    map[ext.Namespace]ext.SchemaVersion
+	events    []Event
 }
 
 type modelAnswer struct {
@@ -60,26 +59,21 @@ func (m *model) due(now ext.Moment) (all []ext.Record) {
 	return all
 }
 
-func (m *model) keys(ns ext.Namespace) (n int64) {
-	for at := range m.rows {
-		if at.Namespace == ns {
+// keys are the live ones of a namespace.
+func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
+	for at, r := range m.rows {
+		if at.Namespace == ns && r.Live(now) {
 			n++
 		}
 	}
 	return n
 }
 
-// counters counts everything anew.
-func (m *model) counters() (c ext.Counters) {
-	spaces := map[ext.Namespace]bool{}
-	for _, r := range m.rows {
-		c.Keys++
-		c.Bytes += int64(len(r.Value) + len(r.Metadata))
-		spaces[r.Namespace] = true
-	}
-	c.Namespaces = int64(len(spaces))
-	return c
-}
+// stored are the counters that an audit finds.
+func (m *model) stored() ext.Counters { return m.counters(m.countedAt) }
+
+// counters counts what is live.
+func (m *model) counters(now ext.Moment) ext.Counters { return m.Usage(now).Counters }
 
 func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Revision, now ext.Moment) {
 	m.last++
@@ -88,9 +82,9 @@ func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Rev
 
 // Apply is Store.Apply.
 func (m *model) Apply(w ext.Write) (ext.Applied, error) {
-	if w.Once != nil {
-		if a, ok := m.answers[w.Once.Key]; ok && w.Now < a.at+answersKept {
-			if a.request != w.Once.Request {
+	if w.IdempotencyKey != nil {
+		if a, ok := m.answers[w.IdempotencyKey.Key]; ok && w.Now < a.at+answersKept {
+			if a.request != w.IdempotencyKey.Request {
 				return ext.Applied{}, ext.ErrKeyReused
 			}
 			a.applied.Replayed = true
@@ -98,22 +92,11 @@ func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 		}
 	}
 	a, err := m.try(w)
-	if fault.Is(err, fault.Quota) {
-		due := m.due(w.Now)
-		room := m.clone()
-		room.Reclaim(w.Now, ext.ReclaimLimit)
-		if a, err = room.try(w); err == nil {
-			*m = *room
-		}
-		if over, ok := errors.AsType[*ext.QuotaError](err); ok {
-			over.Expired = len(due) > ext.ReclaimLimit
-		}
-	}
 	if err != nil {
 		return ext.Applied{}, err
 	}
-	if w.Once != nil {
-		m.answers[w.Once.Key] = modelAnswer{w.Once.Request, a, w.Now}
+	if w.IdempotencyKey != nil {
+		m.answers[w.IdempotencyKey.Key] = modelAnswer{w.IdempotencyKey.Request, a, w.Now}
 	}
 	return a, nil
 }
@@ -131,7 +114,10 @@ func (m *model) clone() *model {
 func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 	was := m
 	m = m.clone()
-	ledger := ext.NewLedger(m.counters())
+	if m.countedAt == 0 || m.countedAt > w.Now {
+		m.countedAt = w.Now
+	}
+	ledger, stored, hidesKey := ext.NewLedger(m.counters(w.Now)), ext.NewLedger(m.stored()), false
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		at := ext.Position{Namespace: op.Namespace, Key: op.Key}
@@ -140,12 +126,13 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 		if found {
 			row = &r.Header
 		}
-		e, err := op.Judge(row, w.Now, m.active[op.Namespace], m.last+1)
+		hidesKey = hidesKey || op.Kind == ext.Put && row.Live(m.countedAt) && !row.Live(w.Now)
+		e, err := op.Decide(row, w.Now, m.active[op.Namespace], m.last+1)
 		if err != nil {
 			return a, &ext.ItemError{Index: i, Err: err}
 		}
 		a.Items = append(a.Items, e.Item)
-		keys := m.keys(op.Namespace)
+		keys, counted := m.keys(op.Namespace, w.Now), m.keys(op.Namespace, m.countedAt)
 		switch {
 		case e.Change == "":
 		case e.Next == nil:
@@ -159,26 +146,33 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 		}
 		if e.Change != "" {
 			m.change(e.Change, op.Namespace, op.Key, e.Revision, w.Now)
-			m.tell(&w, i, &e)
+			m.appendAudit(&w, i, &e)
 		}
-		ledger.Note(m.counters(), op.Namespace, keys, m.keys(op.Namespace))
+		ledger.Note(m.counters(w.Now), op.Namespace, keys, m.keys(op.Namespace, w.Now))
+		if after := m.keys(op.Namespace, m.countedAt); after != counted {
+			stored.Note(m.stored(), op.Namespace, counted, after)
+		} else {
+			stored.Note(m.stored(), op.Namespace, 0, 0)
+		}
+	}
+	if hidesKey || !stored.Fits(w.Quota) {
+		m.countedAt, was.countedAt = w.Now, w.Now
 	}
 	if err := ledger.Check(w.Quota); err != nil {
 		return a, err
 	}
-	a.Counters = m.counters()
 	*was = *m
 	return a, nil
 }
 
-func (m *model) tell(w *ext.Write, i int, e *ext.Effect) {
+func (m *model) appendAudit(w *ext.Write, i int, e *ext.Effect) {
 	topic := map[ext.ChangeOp]string{ext.ChangePut: ext.AuditPut, ext.ChangeDelete: ext.AuditDelete}[e.Change]
 	if topic == "" {
 		return
 	}
 	m.events = append(m.events, Event{
 		Seq: int64(m.last), Topic: topic, Key: w.Ops[i].AuditKey(), At: w.Now,
-		Payload: w.AuditHead(i) + strconv.FormatInt(int64(e.Revision), 10) + "}",
+		Payload: string(w.AuditPayload(i, e.Revision)),
 	})
 }
 
@@ -187,29 +181,29 @@ func (m *model) expire(r ext.Record, now ext.Moment) {
 	m.change(ext.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
 }
 
-// Reclaim is Store.Reclaim.
-func (m *model) Reclaim(now ext.Moment, limit int) int {
-	due := m.due(now)
-	due = due[:min(len(due), limit)]
-	for _, r := range due {
+// remove removes what had expired at the moment due.
+func (m *model) remove(now, due ext.Moment, limit int) int {
+	all := m.due(due)
+	all = all[:min(len(all), limit)]
+	for _, r := range all {
 		m.expire(r, now)
 	}
-	return len(due)
+	return len(all)
 }
 
 // Sweep is Store.Sweep, of this install.
-func (m *model) Sweep(now ext.Moment, limit int) int {
-	n := m.Reclaim(now, limit)
+func (m *model) Sweep(now, due ext.Moment, limit int) int {
+	n := m.remove(now, due, limit)
 	byAge := slices.Clone(m.feed)
 	slices.SortStableFunc(byAge, func(a, b ext.Change) int { return cmp.Compare(a.At, b.At) })
 	for _, c := range byAge {
-		if n < limit && c.At <= now-changesKept {
+		if n < limit && c.At <= due-changesKept {
 			m.feed = slices.DeleteFunc(slices.Clone(m.feed), func(d ext.Change) bool { return d.Seq == c.Seq })
 			n++
 		}
 	}
 	for key, a := range m.answers {
-		if n < limit && a.at <= now-answersKept {
+		if n < limit && a.at <= due-answersKept {
 			delete(m.answers, key)
 			n++
 		}
@@ -280,14 +274,14 @@ func (m *model) Changes(since ext.Seq, limit int) (ext.Feed, error) {
 
 // Usage is Store.Usage.
 func (m *model) Usage(now ext.Moment) ext.Usage {
-	u := ext.Usage{Counters: m.counters()}
+	var all []ext.NamespaceUsage
 	for _, r := range m.live(now) {
-		if n := len(u.Namespaces); n == 0 || u.Namespaces[n-1].Namespace != r.Namespace {
-			u.Namespaces = append(u.Namespaces, ext.NamespaceUsage{Namespace: r.Namespace})
+		if n := len(all); n == 0 || all[n-1].Namespace != r.Namespace {
+			all = append(all, ext.NamespaceUsage{Namespace: r.Namespace})
 		}
-		w := &u.Namespaces[len(u.Namespaces)-1]
+		w := &all[len(all)-1]
 		w.Keys++
 		w.Bytes += r.Bytes()
 	}
-	return u
+	return ext.UsageOf(all)
 }

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
 
@@ -20,11 +22,13 @@ func quotaChecks() []check {
 		{"NetOfABatch", quotaNet},
 		{"IndexOfTheOperation", quotaIndex},
 		{"OrderOfTheQuotas", quotaOrder},
-		{"ExpiredNeverRefuses", expiredNeverRefuses},
+		{"ExpiredNeverCounts", expiredNeverCounts},
 		{"ExpiredIsNoRoomOfItsOwn", expiredIsNoRoom},
-		{"ReclaimBound", reclaimBound},
-		{"RefusedReclaimsNothing", refusedReclaimsNothing},
+		{"ManyExpired", manyExpired},
+		{"NothingIsRemoved", quotaRemovesNothing},
+		{"ClockThatIsFast", quotaOfTwoClocks},
 		{"LastPlace", lastPlace},
+		{"LastPlaceByTwoClocks", lastPlaceByTwoClocks},
 	}
 }
 
@@ -68,13 +72,13 @@ func quotaBytes(t *testing.T, u *user) {
 	exact.Metadata = `{"m":1234}`
 	_, err := u.try(put("s", "a", `"`+strings.Repeat("x", 97)+`"`))
 	wantError(t, "a byte too much", err, overQuota(0, "bytes", 100, 101))
-	equal(t, "bytes", u.apply(exact).Counters.Bytes, int64(100))
+	equal(t, "bytes", u.after(exact).Bytes, int64(100))
 	_, err = u.try(put("s", "b", `1`))
 	wantError(t, "a byte more", err, overQuota(0, "bytes", 100, 103))
 	u.apply(put("s", "a", `"`+strings.Repeat("é", 48)+`"`)) // two bytes each
 	equal(t, "bytes", u.audited().Bytes, int64(100))
 	op := put("s", "a", `1`)
-	op.Metadata = ext.Value(`{"m":"` + strings.Repeat("y", 92) + `"}`)
+	op.Metadata = canonjson.Value(`{"m":"` + strings.Repeat("y", 92) + `"}`)
 	_, err = u.try(op)
 	wantError(t, "metadata too large", err, overQuota(0, "bytes", 100, 101))
 	u.state()
@@ -160,9 +164,9 @@ func quotaOrder(t *testing.T, u *user) {
 	wantError(t, "bytes", err, overQuota(0, "bytes", 5, 16))
 }
 
-// expiredNeverRefuses: what has expired and is still there makes room, of every
-// kind.
-func expiredNeverRefuses(t *testing.T, u *user) {
+// expiredNeverCounts: what has expired and is still there stands in the way of no
+// quota, of any kind, from the millisecond at which it expires.
+func expiredNeverCounts(t *testing.T, u *user) {
 	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 9, Keys: 2},
 		"bytes":      {Bytes: 9, Namespaces: 9, Keys: 9},
@@ -180,16 +184,17 @@ func expiredNeverRefuses(t *testing.T, u *user) {
 			t.Errorf("%s: a write before the others expire: %v", what, err)
 		}
 		u.now++
-		a := u.apply(put("s", "c", `1`), put("n", "d", `1`))
-		equal(t, what+": counters", a.Counters, ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
-		// What made room was removed first.
+		u.apply(put("s", "c", `1`), put("n", "d", `1`))
+		equal(t, what+": counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+		equal(t, what+": stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+		// Nothing was removed for it.
 		equal(t, what+": changes", u.changes(2), []ext.Change{
-			{Seq: 3, Op: ext.ChangeExpire, Namespace: ext.Namespace(other), Key: "a", Revision: 1, At: u.now},
-			{Seq: 4, Op: ext.ChangeExpire, Namespace: "s", Key: "b", Revision: 1, At: u.now},
-			{Seq: 5, Op: ext.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
-			{Seq: 6, Op: ext.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
+			{Seq: 3, Op: ext.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
+			{Seq: 4, Op: ext.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
 		})
 		u.state()
+		u.apply(del(other, "a"), del("s", "b")) // which count no more
+		equal(t, what+": counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 	}
 }
 
@@ -202,63 +207,94 @@ func expiredIsNoRoom(t *testing.T, u *user) {
 	before := u.state()
 	_, err := u.try(put("s", "e", `1`))
 	wantError(t, "a third that is there", err, overQuota(0, "keys", 2, 3))
+	_, err = u.try(del("s", "c"), put("s", "e", `1`))
+	wantError(t, "a third in the place of what has expired", err, overQuota(1, "keys", 2, 3))
 	u.wantState("it", before)
 	u.apply(put("s", "a", `2`))
+	v := u.other()
+	v.apply(mortal("s", "a", `1`, v.now+minute), mortal("t", "a", `1`, v.now+minute))
+	v.now += minute
+	v.quota.Keys = 0
+	_, err = v.try(put("s", "a", `1`))
+	wantError(t, "a key in the place of itself, which has expired", err, overQuota(0, "keys", 0, 1))
+	v.quota.Keys, v.quota.Namespaces = 1, 1
+	_, err = v.try(put("s", "a", `1`), put("t", "a", `1`))
+	wantError(t, "two namespaces in the place of themselves", err, overQuota(1, "namespaces", 1, 2))
 	u.quota.Keys = 3
 	u.apply(put("s", "e", `1`))
 	equal(t, "keys", u.audited().Keys, int64(3))
 	u.state()
 }
 
-// reclaimBound: a write removes so many expired records and no more; when that
-// was not enough it says so, and Reclaim makes room.
-func reclaimBound(t *testing.T, u *user) {
-	const extra = 7
-	fill := func(u *user, from, to int) {
-		for from < to {
-			var ops []ext.Op
-			for ; from < to && len(ops) < 100; from++ {
-				ops = append(ops, mortal("s", fmt.Sprintf("%04d", from), `1`, u.now+minute+ext.Moment(from)))
-			}
-			u.apply(ops...)
+// manyExpired: however many have expired, a write needs no second try.
+func manyExpired(t *testing.T, u *user) {
+	const expired = 600
+	for n := 0; n < expired; n += 100 {
+		var ops []ext.Op
+		for i := n; i < n+100; i++ {
+			ops = append(ops, mortal(fmt.Sprint("s", i%3), fmt.Sprintf("%04d", i), `1`, u.now+minute+ext.Moment(i)))
 		}
+		u.apply(ops...)
 	}
-	u.quota.Keys = ext.ReclaimLimit + extra
-	fill(u, 0, ext.ReclaimLimit+extra)
+	u.now += minute + expired/2 - 1 // half of them
+	u.quota = ext.Quota{Bytes: 3*expired/2 + 3, Namespaces: 3, Keys: expired / 6}
+	_, err := u.try(put("s1", "new", `1`))
+	wantError(t, "a key too many", err, overQuota(0, "keys", expired/6, expired/6+1))
+	u.now += 3
+	u.apply(put("s1", "new", `1`))
+	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 3 * (expired/2 - 2), Keys: expired/2 - 2, Namespaces: 3})
 	u.now += hour
-	big := ext.Quota{Bytes: 3 * (extra + 1), Namespaces: 9, Keys: 9999}
-	v := u.at(u.now)
-	v.quota = big
-	before := v.state()
-	_, err := v.try(put("n", "a", `1`), put("n", "b", `12`))
-	wantError(t, "a write that needs more than a step removes", err,
-		item(1, &ext.QuotaError{What: "bytes", Limit: big.Bytes, Used: 3*extra + 7, Expired: true}))
-	v.wantState("it", before)
-
-	a := u.apply(put("s", "new", `1`))
-	equal(t, "keys after a write that made room", a.Counters.Keys, int64(extra+1))
-	changes := u.changes(ext.Seq(ext.ReclaimLimit + extra))
-	equal(t, "changes", len(changes), ext.ReclaimLimit+1)
-	changes = changes[:len(changes)-1] // the put comes behind them
-	equal(t, "what expired first", changes[0].Key, ext.Key("0000"))
-	equal(t, "what expired last", changes[len(changes)-1].Key, ext.Key(fmt.Sprintf("%04d", ext.ReclaimLimit-1)))
-	equal(t, "Reclaim", []int{u.reclaim(extra - 1), u.reclaim(extra), u.reclaim(extra)}, []int{extra - 1, 1, 0})
-	equal(t, "keys", u.audited().Keys, int64(1))
+	u.quota.Namespaces = 1
+	u.apply(put("s1", "another", `1`))
+	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
+	_, err = u.try(put("s2", "new", `1`))
+	wantError(t, "a second namespace", err, overQuota(0, "namespaces", 1, 2))
 	u.state()
 }
 
-// refusedReclaimsNothing: a write that is refused all the same has removed
-// nothing, and says that nothing is left that could go.
-func refusedReclaimsNothing(t *testing.T, u *user) {
+// quotaRemovesNothing: a write at a quota removes no record that has expired,
+// whether it is done or refused: a clock that is turned back finds them again.
+func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), mortal("s", "c", `1`, u.now+minute))
+	before := u.now
 	u.now += minute
 	last := u.state().last
 	_, err := u.try(put("s", "d", `1`), put("s", "e", `1`))
 	wantError(t, "two for one place", err, overQuota(1, "keys", 3, 4))
-	equal(t, "counters", u.audited(), ext.Counters{Bytes: 9, Keys: 3, Namespaces: 1})
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 	equal(t, "changes", u.changes(last), []ext.Change(nil))
-	equal(t, "what it left to reclaim", u.reclaim(10), 1)
+	u.apply(put("s", "d", `1`))
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 9, Keys: 3, Namespaces: 1})
+	u.now = before
+	equal(t, "what expired", u.get("s", "c").Revision, ext.Revision(1))
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 12, Keys: 4, Namespaces: 1})
+}
+
+// quotaOfTwoClocks: each of two servers, one of which is an hour fast, sees exact
+// quotas by its own clock, whichever has written last.
+func quotaOfTwoClocks(t *testing.T, u *user) {
+	u.quota.Keys = 2
+	u.apply(mortal("s", "a", `1`, u.now+minute), put("s", "b", `1`))
+	fast := u.at(u.now + hour)
+	fast.apply(put("s", "c", `1`))
+	_, err := fast.try(put("s", "d", `1`))
+	wantError(t, "a third by the fast clock", err, overQuota(0, "keys", 2, 3))
+	equal(t, "what has expired by the fast clock", u.get("s", "a").Value, canonjson.Value(`1`))
+	_, err = u.try(put("s", "d", `1`))
+	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
+	u.apply(put("s", "a", `2`)) // which lives for ever now
+	_, err = fast.try(put("s", "d", `1`))
+	wantError(t, "a fourth by the fast clock", err, overQuota(0, "keys", 2, 4))
+	u.apply(del("s", "c"), del("s", "b"))
+	_, err = fast.try(put("s", "d", `1`), put("s", "e", `1`))
+	wantError(t, "two for one place", err, overQuota(1, "keys", 2, 3))
+	fast.apply(mortal("s", "d", `1`, u.now+minute)) // has expired by its own clock
+	fast.apply(put("s", "e", `1`))
+	_, err = u.try(put("s", "f", `1`))
+	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
+	u.state()
+	fast.state()
 }
 
 // lastPlace: of many who come for the last places, as many get in as there are.
@@ -280,7 +316,7 @@ func lastPlace(t *testing.T, u *user) {
 			_, err := u.try(put(ns, fmt.Sprintf("%02d", i), `1`))
 			return err
 		})
-		got := wins(t, errs, isQuota)
+		got := suite.Winners(t, errs, isQuota)
 		equal(t, what+": writers that got in", got, 5)
 		if err := errors.Join(errs...); err == nil {
 			t.Error("nobody was refused")
@@ -288,4 +324,22 @@ func lastPlace(t *testing.T, u *user) {
 		s := u.state()
 		equal(t, what+": records", len(s.records), 5)
 	}
+}
+
+// lastPlaceByTwoClocks: where those who come for the last places do not agree on
+// what has expired, as many get in as there are by the later clock.
+func lastPlaceByTwoClocks(t *testing.T, u *user) {
+	u.quota.Keys = 5
+	u.apply(mortal("s", "old", `1`, u.now+minute), mortal("s", "older", `1`, u.now+minute), put("s", "a", `1`))
+	fast := u.at(u.now + hour)
+	errs := testdb.Together(parallel, func(i int) error {
+		_, err := []*user{u, fast}[i%2].try(put("s", fmt.Sprintf("%02d", i), `1`))
+		return err
+	})
+	if got := suite.Winners(t, errs, isQuota); got != 4 {
+		t.Errorf("%d got in for 2 places by one clock and 4 by the other", got)
+	}
+	equal(t, "keys by the later clock", fast.audited().Keys, int64(5))
+	equal(t, "keys by the earlier clock", u.audited().Keys, int64(7))
+	fast.state()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
@@ -86,7 +87,7 @@ func schemaDocuments(t *testing.T, u *user) {
 		`true`, `false`, `{}`, `{"$id":"https://example.com/é","type":["object","null"],"maximum":1e300,"multipleOf":0.01,"minimum":9007199254740993}`,
 		`{"enum":["\u0001","\"","/"],"properties":{"b":{},"a":{},"aa":{}}}`, `{"description":"` + strings.Repeat("x", 60_000) + `"}`,
 	} {
-		v, err := ext.ParseValue([]byte(text), 1<<20)
+		v, err := canonjson.Parse([]byte(text), 1<<20)
 		must(t, "ParseValue", err)
 		sc := u.register("s", string(v))
 		equal(t, "document", string(u.schemas("s")[0].Document), string(v))

@@ -1,21 +1,21 @@
-// Package storetest is the contract of extstorage's Store, Registry and Installs
-// as tests.
+// Package storetest is the contract of extstorage's Store, Inspector, Registry and
+// Installs as tests.
 //
 // A backend calls Run from a test of its own; what is not in this suite no
 // caller may rely on. Every test has a fresh install on one database that all
 // tests share, as installs do, and all run in parallel. The suite turns the clock
 // itself, because every step of a Store is told what time it is.
 //
-// The table of cases of the room's rule is here too, exported, so that the rule
+// The table of cases of the service's rule is here too, exported, so that the rule
 // in package extstorage and its restatement in a backend's SQL are held against
 // the same lines.
 package storetest
 
 import (
-	"slices"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/suite"
 )
 
 // Harness is a backend as the suite needs it.
@@ -23,9 +23,10 @@ type Harness struct {
 	// Store is what is tested. Its database may hold other installs' data, but
 	// nobody else may sweep it: a sweep reaches every install, and the suite
 	// lets each of its tests live at a time of its own.
-	Store    ext.Store
-	Registry ext.Registry
-	Installs ext.Installs
+	Store     ext.Store
+	Inspector ext.Inspector
+	Registry  ext.Registry
+	Installs  ext.Installs
 
 	// Events reads the events that an install has in the outbox, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
@@ -56,80 +57,59 @@ type Event struct {
 // Run runs the suite. What open opens is closed by a cleanup of its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
-	known := Names()
-	for name := range h.Exempt {
-		if !slices.Contains(known, name) {
-			t.Errorf("%s is exempt and does not exist", name)
-		}
-	}
-	for _, g := range groups() {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range g.checks {
-				t.Run(c.name, func(t *testing.T) {
-					if !g.serial {
-						t.Parallel()
-					}
-					if reason, exempt := h.Exempt[g.name+"/"+c.name]; exempt {
-						t.Skip("exempt: " + reason)
-					}
-					u := newUser(t, h)
-					if g.serial {
-						u.now = dawn
-					}
-					c.run(t, u)
-				})
+	suite.Suite[*user]{
+		Groups: groups(), Exempt: h.Exempt,
+		New: func(t *testing.T, g suite.Group[*user]) *user {
+			u := newUser(t, h)
+			if g.Serial {
+				u.now = dawn
 			}
-		})
-	}
+			return u
+		},
+	}.Run(t)
 }
 
-// Names are those of all tests, as "Group/Test".
-func Names() (all []string) {
-	for _, g := range groups() {
-		for _, c := range g.checks {
-			all = append(all, g.name+"/"+c.name)
-		}
-	}
-	return all
+// Names returns the names of all tests, as "Group/Test".
+func Names() []string { return suite.Names(groups()) }
+
+// Short names for what every suite has.
+type tb = suite.TB
+
+var (
+	must      = suite.Must
+	wantFault = suite.WantFault
+)
+
+func equal[T any](t tb, what string, got, want T) {
+	t.Helper()
+	suite.Equal(t, what, got, want)
 }
 
 // check is one test; the user it gets is fresh.
-type check struct {
-	name string
-	run  func(t *testing.T, u *user)
-}
+type check = suite.Case[*user]
 
-// group is the tests of one subject.
-type group struct {
-	name   string
-	checks []check
-
-	// serial is for tests that sweep. They live long before all the others,
-	// whose records they must not sweep, and one after the other.
-	serial bool
-}
-
-func groups() []group {
-	return []group{
-		{name: "Values", checks: valueChecks()},
-		{name: "Judge", checks: judgeChecks()},
-		{name: "Guards", checks: guardChecks()},
-		{name: "Revisions", checks: revisionChecks()},
-		{name: "Batch", checks: batchChecks()},
-		{name: "Quota", checks: quotaChecks()},
-		{name: "Expiry", checks: expiryChecks()},
-		{name: "List", checks: listChecks()},
-		{name: "Export", checks: exportChecks()},
-		{name: "Changes", checks: changeChecks()},
-		{name: "Once", checks: onceChecks()},
-		{name: "Audit", checks: auditChecks()},
-		{name: "Registry", checks: registryChecks()},
-		{name: "Installs", checks: installChecks()},
-		{name: "Isolation", checks: isolationChecks()},
-		{name: "Usage", checks: usageChecks()},
-		{name: "Span", checks: spanChecks()},
-		{name: "Faults", checks: faultChecks()},
-		{name: "Sweep", checks: append(sweepChecks(), modelChecks()...), serial: true},
+// groups are the contract. Tests that sweep are serial and live long before all
+// the others, whose records they must not sweep.
+func groups() []suite.Group[*user] {
+	return []suite.Group[*user]{
+		{Name: "Values", Cases: valueChecks()},
+		{Name: "Decide", Cases: decideChecks()},
+		{Name: "Preconditions", Cases: preconditionChecks()},
+		{Name: "Revisions", Cases: revisionChecks()},
+		{Name: "Batch", Cases: batchChecks()},
+		{Name: "Quota", Cases: quotaChecks()},
+		{Name: "Expiry", Cases: expiryChecks()},
+		{Name: "List", Cases: listChecks()},
+		{Name: "Export", Cases: exportChecks()},
+		{Name: "Changes", Cases: changeChecks()},
+		{Name: "IdempotencyKey", Cases: idempotencyChecks()},
+		{Name: "Audit", Cases: auditChecks()},
+		{Name: "Registry", Cases: registryChecks()},
+		{Name: "Installs", Cases: installChecks()},
+		{Name: "Isolation", Cases: isolationChecks()},
+		{Name: "Usage", Cases: usageChecks()},
+		{Name: "Span", Cases: spanChecks()},
+		{Name: "Faults", Cases: faultChecks()},
+		{Name: "Sweep", Cases: append(sweepChecks(), modelChecks()...), Serial: true},
 	}
 }

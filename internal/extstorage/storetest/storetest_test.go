@@ -22,7 +22,7 @@ func TestMemory(t *testing.T) {
 func memoryHarness(fault func(string) error) Harness {
 	m := &memory{fault: fault, models: map[ext.Owner]*model{}, schemas: map[ext.Owner]map[ext.Namespace][]ext.Schema{}, installs: map[ext.Owner]ext.Install{}}
 	return Harness{
-		Store: m, Registry: m, Installs: m,
+		Store: m, Inspector: m, Registry: m, Installs: m,
 		Events: func(t testing.TB, o ext.Owner) (all []Event) {
 			must(t, "events", m.read(o, func(m *model) error { all = m.events; return nil }))
 			return all
@@ -71,13 +71,8 @@ func (s *memory) Apply(ctx context.Context, o ext.Owner, w ext.Write) (a ext.App
 	return a, err
 }
 
-func (s *memory) Reclaim(ctx context.Context, o ext.Owner, now ext.Moment, limit int) (n int, err error) {
-	err = s.write(ctx, o, func(m *model) error { n = m.Reclaim(now, limit); return nil })
-	return n, err
-}
-
 // Sweep takes what expired first of all installs, one at a time.
-func (s *memory) Sweep(_ context.Context, now ext.Moment, limit int) (n int, err error) {
+func (s *memory) Sweep(_ context.Context, now, due ext.Moment, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fault("begin"); err != nil {
@@ -87,17 +82,17 @@ func (s *memory) Sweep(_ context.Context, now ext.Moment, limit int) (n int, err
 		var first *model
 		var until ext.Moment
 		for _, m := range s.models {
-			if due := m.due(now); len(due) > 0 && (first == nil || due[0].ExpiresAt < until) {
-				first, until = m, due[0].ExpiresAt
+			if all := m.due(due); len(all) > 0 && (first == nil || all[0].ExpiresAt < until) {
+				first, until = m, all[0].ExpiresAt
 			}
 		}
 		if first == nil {
 			break
 		}
-		n += first.Reclaim(now, 1)
+		n += first.remove(now, due, 1)
 	}
 	for _, m := range s.models {
-		n += m.Sweep(now, limit-n)
+		n += m.Sweep(now, due, limit-n)
 	}
 	return n, nil
 }
@@ -128,7 +123,7 @@ func (s *memory) Usage(_ context.Context, o ext.Owner, now ext.Moment) (u ext.Us
 }
 
 func (s *memory) Audit(_ context.Context, o ext.Owner) (a ext.Audit, err error) {
-	err = s.read(o, func(m *model) error { a = ext.Audit{Counters: m.counters(), Counted: m.counters()}; return nil })
+	err = s.read(o, func(m *model) error { c := m.stored(); a = ext.Audit{Counters: c, Counted: c}; return nil })
 	return a, err
 }
 
@@ -137,7 +132,7 @@ func (s *memory) Totals(_ context.Context, soft int64, now ext.Moment) (t ext.To
 	defer s.mu.Unlock()
 	tenants := map[ext.TenantID]int64{}
 	for o, m := range s.models {
-		c := m.counters()
+		c := m.stored()
 		t.Installs++
 		t.Bytes, t.Keys, t.Namespaces = t.Bytes+c.Bytes, t.Keys+c.Keys, t.Namespaces+c.Namespaces
 		t.ExpiredPending += int64(len(m.due(now)))
@@ -160,7 +155,7 @@ func (s *memory) ListUsage(_ context.Context, span ext.Span, limit int) (all []e
 	after, last := span.Bounds()
 	for o, m := range s.models {
 		if m.last > 0 && after.Compare(o) < 0 && o.Compare(last) <= 0 {
-			all = append(all, ext.InstallUsage{Owner: o, Counters: m.counters(), Registered: s.installs[o]})
+			all = append(all, ext.InstallUsage{Owner: o, Counters: m.stored(), Registered: s.installs[o]})
 		}
 	}
 	slices.SortFunc(all, func(a, b ext.InstallUsage) int { return a.Compare(b.Owner) })
@@ -271,16 +266,4 @@ func (s *memory) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment)
 		}
 		return nil
 	})
-}
-
-// TestNamesAreUnique: an exemption must mean one test.
-func TestNamesAreUnique(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, name := range Names() {
-		if seen[name] {
-			t.Errorf("two tests are called %s", name)
-		}
-		seen[name] = true
-	}
 }

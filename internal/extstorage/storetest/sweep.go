@@ -15,6 +15,10 @@ func sweepChecks() []check {
 		{"Bounded", sweepBounded},
 		{"Boundary", sweepBoundary},
 		{"TellsTheFeed", sweepTells},
+		{"Order", sweepOrder},
+		{"OnlyWhatIsDue", sweepOnlyDue},
+		{"Counters", sweepCounters},
+		{"ClockTurnedBack", clockTurnedBack},
 		{"Changes", sweepsChanges},
 		{"ChangesOfOneMoment", sweepsChangesOfOneMoment},
 		{"ChangesUnderATurnedClock", sweepsUnderATurnedClock},
@@ -35,7 +39,12 @@ const (
 
 func (u *user) sweep(limit int) int {
 	u.t.Helper()
-	n, err := u.h.Store.Sweep(u.t.Context(), u.now, limit)
+	return u.sweepDue(u.now, limit)
+}
+
+func (u *user) sweepDue(due ext.Moment, limit int) int {
+	u.t.Helper()
+	n, err := u.h.Store.Sweep(u.t.Context(), u.now, due, limit)
 	must(u.t, "Sweep", err)
 	if n < 0 || n > limit {
 		u.t.Errorf("Sweep removed %d of at most %d", n, limit)
@@ -78,7 +87,7 @@ func sweepBounded(t *testing.T, u *user) {
 		mine, other int64
 	}{{2, 3, 2}, {2, 2, 1}, {1, 1, 1}, {0, 1, 1}} {
 		equal(t, fmt.Sprint("sweep ", i), u.sweep(2), want.n)
-		equal(t, "records that are left", []int64{u.audited().Keys, v.audited().Keys}, []int64{want.mine, want.other})
+		equal(t, "records that are left", []int64{u.stored().Keys, v.stored().Keys}, []int64{want.mine, want.other})
 		equal(t, "what a client sees", u.state().records, mine.records)
 		equal(t, "what a client sees", v.state().records, others.records)
 	}
@@ -114,6 +123,79 @@ func sweepTells(t *testing.T, u *user) {
 	})
 	equal(t, "counters", u.audited(), ext.Counters{})
 	wantLives(t, u)
+}
+
+// sweepOrder: what expired first goes first, each with a change of its own, with its
+// last revision.
+func sweepOrder(t *testing.T, u *user) {
+	u.clean()
+	u.apply(mortal("s", "a", `1`, u.now+30), mortal("s", "b", `1`, u.now+10), mortal("t", "c", `1`, u.now+20), mortal("t", "d", `1`, u.now+40),
+		put("t", "e", `1`), mortal("t", "b", `1`, u.now+10), mortal("a", "z", `1`, u.now+10))
+	u.apply(mortal("s", "b", `1`, u.now+10))
+	u.now += 30
+	before := u.state()
+	equal(t, "sweeps", []int{u.sweep(2), u.sweep(2), u.sweep(2), u.sweep(2)}, []int{2, 2, 1, 0})
+	var order []string
+	for _, c := range u.changes(8) {
+		equal(t, "op", c.Op, ext.ChangeExpire)
+		order = append(order, string(c.Namespace)+string(c.Key))
+		equal(t, "revision of "+string(c.Key), c.Revision, map[bool]ext.Revision{true: 2, false: 1}[c.Namespace == "s" && c.Key == "b"])
+	}
+	equal(t, "order", order, []string{"az", "sb", "tb", "tc", "sa"})
+	after := u.state()
+	equal(t, "records", after.records, before.records)
+	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
+}
+
+// sweepOnlyDue: a sweep removes what was due at the moment it is given and nothing
+// later, although that has expired; the change is of the moment of the sweep.
+func sweepOnlyDue(t *testing.T, u *user) {
+	u.clean()
+	begin := u.now
+	u.apply(mortal("s", "a", `1`, begin+second), mortal("s", "b", `1`, begin+second+1))
+	_, err := u.applyOnce("key", 1)
+	must(t, "Apply", err)
+	u.now = begin + 30*day
+	equal(t, "before the first expires", u.sweepDue(begin+second-1, 10), 0)
+	equal(t, "when the first has expired", u.sweepDue(begin+second, 10), 1)
+	equal(t, "its change", u.changes(2), []ext.Change{{Seq: 3, Op: ext.ChangeExpire, Namespace: "s", Key: "a", Revision: 1, At: u.now}})
+	equal(t, "what is not due", u.at(begin).get("s", "b").Revision, ext.Revision(1))
+	equal(t, "changes and answers are not due", u.sweepDue(begin+second, 10), 0)
+	equal(t, "the answer", u.sweepDue(begin+answersKept, 10), 2) // and b
+	equal(t, "the changes", u.sweepDue(begin+changesKept, 10), 2)
+	u.state()
+}
+
+// sweepCounters: what is removed is taken off the counters once, whether a write
+// has counted it off before or not.
+func sweepCounters(t *testing.T, u *user) {
+	u.clean()
+	u.quota.Keys = 3
+	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+20), mortal("s", "c", `1`, u.now+30), mortal("t", "d", `1`, u.now+10))
+	u.now += 10
+	u.apply(put("s", "e", `12345`))
+	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 13, Keys: 3, Namespaces: 1})
+	u.now += 10
+	equal(t, "sweep", u.sweep(10), 3)
+	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 10, Keys: 2, Namespaces: 1})
+	u.now += 10
+	equal(t, "sweep", u.sweep(10), 1)
+	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 7, Keys: 1, Namespaces: 1})
+	u.state()
+}
+
+// clockTurnedBack: what was removed does not come back with the clock, and what
+// was not is there again.
+func clockTurnedBack(t *testing.T, u *user) {
+	u.clean()
+	u.apply(mortal("s", "a", `1`, u.now+minute), mortal("s", "b", `1`, u.now+hour))
+	u.now += minute
+	equal(t, "sweep", u.sweep(10), 1)
+	u.now -= 30 * second
+	u.wantKeys("after it", u.list(ext.Query{Namespace: "s"}), "b")
+	equal(t, "a new life", u.do(put("s", "a", `1`)).Revision, ext.Revision(1))
+	wantLives(t, u)
+	u.state()
 }
 
 // sweepsChanges: changes are kept for their time, to the millisecond, and who
@@ -195,17 +277,17 @@ func sweepsUnderATurnedClock(t *testing.T, u *user) {
 func sweepsAnswers(t *testing.T, u *user) {
 	u.clean()
 	for i := range 3 {
-		_, err := u.once(fmt.Sprint(i), 1)
+		_, err := u.applyOnce(fmt.Sprint(i), 1)
 		must(t, "Apply", err)
 	}
 	u.now += answersKept - 1
 	equal(t, "before their time", u.sweep(10), 0)
-	a, err := u.once("0", 1)
+	a, err := u.applyOnce("0", 1)
 	must(t, "Apply", err)
 	equal(t, "replayed", a.Replayed, true)
 	u.now++
 	equal(t, "at their time", []int{u.sweep(2), u.sweep(2), u.sweep(2)}, []int{2, 1, 0})
-	a, err = u.once("0", 2)
+	a, err = u.applyOnce("0", 2)
 	must(t, "Apply", err)
 	equal(t, "replayed", a.Replayed, false)
 }
@@ -226,7 +308,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 		errs := testdb.Together(4, func(caller int) (err error) {
 			for i := caller; i < records && err == nil; i += 4 {
 				if caller == 0 {
-					_, err = u.h.Store.Sweep(t.Context(), u.now, 7)
+					_, err = u.h.Store.Sweep(t.Context(), u.now, u.now, 7)
 				} else {
 					_, err = u.try(put("s", fmt.Sprintf("%02d", i), `"alive"`), mortal("t", fmt.Sprint(i), `1`, u.now))
 				}
@@ -246,19 +328,14 @@ func sweepFault(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.clean()
 	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+10), put("s", "c", `1`))
-	_, err := u.once("key", 1)
+	_, err := u.applyOnce("key", 1)
 	must(t, "Apply", err)
 	u.now += 10 * day
-	for n := int64(1); ; n++ {
+	p.FailEach(t, "Sweep", func() (operation func() error, check func(what string)) {
 		before := u.state()
-		point, err := p.Try(t, n, func() error { _, err := u.h.Store.Sweep(t.Context(), u.now, 100); return err })
-		if point == "" {
-			must(t, "Sweep", err)
-			break
-		}
-		wantFault(t, "a sweep that fails at "+point, err, fault.Unavailable)
-		equal(t, "what a client sees", u.state().records, before.records)
-	}
+		return func() error { _, err := u.h.Store.Sweep(t.Context(), u.now, u.now, 100); return err },
+			func(what string) { equal(t, "what a client sees after "+what, u.state().records, before.records) }
+	})
 	u.drain()
 	equal(t, "records", u.audited().Keys, int64(1))
 	equal(t, "the last change", u.state().last, ext.Seq(5))

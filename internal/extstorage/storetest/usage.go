@@ -18,7 +18,7 @@ func usageChecks() []check {
 	}
 }
 
-// usageLive: a client sees what is there; quotas are held against what is stored.
+// usageLive: what has expired is not counted.
 func usageLive(t *testing.T, u *user) {
 	equal(t, "a new install", u.usage(), ext.Usage{})
 	op := put("b", "a", `"é"`)
@@ -30,19 +30,19 @@ func usageLive(t *testing.T, u *user) {
 	})
 	u.now += minute
 	equal(t, "usage after two have expired", u.usage(), ext.Usage{
-		Counters:   ext.Counters{Bytes: 23, Keys: 4, Namespaces: 3},
+		Counters:   ext.Counters{Bytes: 14, Keys: 2, Namespaces: 2},
 		Namespaces: []ext.NamespaceUsage{{Namespace: "a", Keys: 1, Bytes: 3}, {Namespace: "b", Keys: 1, Bytes: 11}},
 	})
 	u.state()
 }
 
-// usageEveryMoment: whoever counts while others write, delete and reclaim finds
-// the counters right.
+// usageEveryMoment: an audit finds the counters right while others write and delete,
+// reach quotas, and have clocks that differ.
 func usageEveryMoment(t *testing.T, u *user) {
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
 		for {
-			a, err := u.h.Store.Audit(t.Context(), u.owner)
+			a, err := u.h.Inspector.Audit(t.Context(), u.owner)
 			if err == nil && !a.Right() {
 				err = fmt.Errorf("the counters are wrong: %+v", a)
 			}
@@ -61,12 +61,13 @@ func usageEveryMoment(t *testing.T, u *user) {
 	errs := testdb.Together(8, func(i int) (err error) {
 		for j := 0; j < 20 && err == nil; j++ {
 			at := u.at(u.now + ext.Moment(j)*second)
-			at.quota.Keys = 6
+			at.quota.Keys = 4
 			switch (i + j) % 4 {
 			case 0:
 				_, err = at.try(del("s", fmt.Sprint(j%7)), del("t", fmt.Sprint(i)))
 			case 1:
-				_, err = u.h.Store.Reclaim(t.Context(), u.owner, at.now, 3)
+				at.now += ext.Moment(i-4) * second
+				_, err = at.try(put("s", fmt.Sprint(j), fmt.Sprint(i*j)))
 			default:
 				_, err = at.try(mortal("s", fmt.Sprint(j%7), fmt.Sprint(i*j*j), at.now+3*second), put(fmt.Sprint("t", j%3), fmt.Sprint(i), `"x"`))
 			}
@@ -88,7 +89,7 @@ func totals(t *testing.T, u *user) {
 	u.faulty(t)
 	want := func(what string, soft int64, want ext.Totals) {
 		t.Helper()
-		got, err := u.h.Store.Totals(t.Context(), soft, u.now)
+		got, err := u.h.Inspector.Totals(t.Context(), soft, u.now)
 		must(t, "Totals", err)
 		equal(t, what, got, want)
 	}
@@ -106,8 +107,7 @@ func totals(t *testing.T, u *user) {
 	u.now++
 	all.ExpiredPending, all.TenantsOverSoft = 2, 2
 	want("with both", 5, all)
-	v.now = u.now
-	v.reclaim(10)
+	equal(t, "swept", u.sweep(10), 2)
 	want("when they are removed", 6, ext.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
 	w.apply(del("a", "a"))
 	want("of one who has nothing any more", 100, ext.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})

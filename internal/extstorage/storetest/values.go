@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -26,7 +27,7 @@ func valueChecks() []check {
 func wantKept(t *testing.T, u *user, texts ...string) {
 	t.Helper()
 	for i, text := range texts {
-		v, err := ext.ParseValue([]byte(text), ext.MaxValueBytes)
+		v, err := canonjson.Parse([]byte(text), ext.MaxValueBytes)
 		must(t, "ParseValue", err)
 		key := fmt.Sprintf("%03d", i)
 		u.apply(put("settings", key, string(v)))
@@ -43,7 +44,7 @@ func canonicalText(t *testing.T, u *user) {
 	wantKept(t, u, `null`, `true`, `false`, `0`, `-7`, `""`, `[]`, `{}`, `[[],{},""]`,
 		`{"b":1,"a":2,"aa":3,"":4,"B":5}`, `{"é":1,"z":2,"zz":3,"日本":4,"😀":5}`, ` { "a" : [ 1 , 2 ] } `,
 		`"\u0001\b\f\n\r\t\"\\\/\u007f\u0080\u2028\u2029\ufeff\ud83d\ude00"`, `"<script>&amp;</script>"`, `"café café"`,
-		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", ext.MaxDepth)+strings.Repeat("]", ext.MaxDepth))
+		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", canonjson.MaxDepth)+strings.Repeat("]", canonjson.MaxDepth))
 }
 
 // exactNumbers: no number loses a digit, above 2^53 and behind the point.
@@ -55,7 +56,7 @@ func exactNumbers(t *testing.T, u *user) {
 
 // numbersOfManyDigits: as many digits as there may be.
 func numbersOfManyDigits(t *testing.T, u *user) {
-	nines := strings.Repeat("9", ext.MaxDigits)
+	nines := strings.Repeat("9", canonjson.MaxDigits)
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
 }
 
@@ -69,7 +70,7 @@ func largestValue(t *testing.T, u *user) {
 	}
 	wantKept(t, u, texts...)
 	op := put("settings", "m", texts[0])
-	op.Metadata = ext.Value(`{"m":"` + strings.Repeat("y", ext.MaxMetadataBytes-8) + `"}`)
+	op.Metadata = canonjson.Value(`{"m":"` + strings.Repeat("y", ext.MaxMetadataBytes-8) + `"}`)
 	u.apply(op)
 	r := u.get("settings", "m")
 	equal(t, "metadata", r.Metadata, op.Metadata)
@@ -84,13 +85,13 @@ func metadata(t *testing.T, u *user) {
 	u.apply(op)
 	equal(t, "metadata", u.get("settings", "a").Metadata, op.Metadata)
 	equal(t, "metadata bytes", u.get("settings", "a").MetadataBytes, int64(len(op.Metadata)))
-	op.Keep, op.Metadata, op.Value = true, ext.EmptyObject, `22`
+	op.Keep, op.Metadata, op.Value = true, canonjson.EmptyObject, `22`
 	u.apply(op)
 	r := u.get("settings", "a")
-	equal(t, "metadata kept", r.Metadata, ext.Value(`{"n":9007199254740993,"tag":"é"}`))
-	equal(t, "value beside it", r.Value, ext.Value(`22`))
+	equal(t, "metadata kept", r.Metadata, canonjson.Value(`{"n":9007199254740993,"tag":"é"}`))
+	equal(t, "value beside it", r.Value, canonjson.Value(`22`))
 	u.apply(put("settings", "a", `1`))
-	equal(t, "metadata taken away", u.get("settings", "a").Metadata, ext.EmptyObject)
+	equal(t, "metadata taken away", u.get("settings", "a").Metadata, canonjson.EmptyObject)
 	u.state()
 }
 
@@ -108,7 +109,7 @@ func keyNames(t *testing.T, u *user) {
 		u.apply(put("settings", key, fmt.Sprint(i)))
 	}
 	for i, key := range oddKeys {
-		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, ext.Value(fmt.Sprint(i)))
+		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, canonjson.Value(fmt.Sprint(i)))
 	}
 	u.state()
 	for _, key := range oddKeys {
@@ -125,7 +126,7 @@ func keysThatLookAlike(t *testing.T, u *user) {
 		equal(t, fmt.Sprintf("%q is new", key), u.do(guarded(put("settings", key, fmt.Sprint(i)), ifRevision(0))).Created, true)
 	}
 	for i, key := range alike {
-		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, ext.Value(fmt.Sprint(i)))
+		equal(t, fmt.Sprintf("value of %q", key), u.get("settings", key).Value, canonjson.Value(fmt.Sprint(i)))
 	}
 	u.state()
 }
@@ -139,7 +140,7 @@ func namespaceNames(t *testing.T, u *user) {
 	}
 	for i, ns := range names {
 		u.wantKeys(ns, u.list(ext.Query{Namespace: ext.Namespace(ns)}), "key")
-		equal(t, "value in "+ns, u.get(ns, "key").Value, ext.Value(fmt.Sprint(i)))
+		equal(t, "value in "+ns, u.get(ns, "key").Value, canonjson.Value(fmt.Sprint(i)))
 	}
 	equal(t, "namespaces", u.audited().Namespaces, int64(len(names)))
 	u.state()

@@ -1,7 +1,8 @@
 package postgres
 
 import (
-	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,54 +45,76 @@ func filled(t testing.TB, url string, rows int) (*box, *pgdb.DB, func(n int)) {
 	return &box{sql: o, db: db}, db, fill
 }
 
-// TestDoneByStream: what Citus is asked to do leaves what one statement leaves.
-func TestDoneByStream(t *testing.T) {
+func next(t testing.TB, b *box, limit int) []outbox.Event {
+	t.Helper()
+	events, _, err := b.Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: limit, Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// TestAsOnCitus: the statements for Citus read and delete what those for one
+// server do.
+func TestAsOnCitus(t *testing.T) {
 	t.Parallel()
 	b, _, _ := filled(t, testdb.PostgresDatabase(t), 5000)
 	citus := true
 	b.citus.Store(&citus)
-	first, err := b.Next(t.Context(), 2000)
-	if err != nil || len(first) != 2000 {
+	first := next(t, b, 2000)
+	if err := b.Done(t.Context(), "tester", 0, first); len(first) != 2000 || err != nil {
 		t.Fatal(len(first), err)
 	}
-	if err := b.Done(t.Context(), first); err != nil {
-		t.Fatal(err)
+	citus = false
+	rest := next(t, b, 100_000)
+	if len(rest) != 3000 {
+		t.Fatal(len(rest))
+	}
+	citus = true
+	owners := []string{rest[0].Owner, rest[2999].Owner}
+	of, more, err := b.Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 1000, Now: time.Now(), Owners: owners})
+	if err != nil || more != 0 {
+		t.Fatal(more, err)
 	}
 	citus = false
-	rest, err := b.Next(t.Context(), 5000)
-	if err != nil || len(rest) != 3000 {
-		t.Fatal(len(rest), err)
-	}
-	gone := map[string]bool{}
+	gone := map[outbox.ID]bool{}
 	for _, e := range first {
-		gone[fmt.Sprint(e.Owner, e.Stream, e.Seq)] = true
+		gone[e.ID()] = true
 	}
+	ofOwners := 0
 	for _, e := range rest {
-		if gone[fmt.Sprint(e.Owner, e.Stream, e.Seq)] {
+		if gone[e.ID()] {
 			t.Fatalf("%v is still there", e)
 		}
+		if slices.Contains(owners, e.Owner) {
+			ofOwners++
+		}
 	}
-	if err := b.Done(t.Context(), rest); err != nil {
+	if len(of) != ofOwners || ofOwners == 0 {
+		t.Errorf("of two owners %d events were read, want %d", len(of), ofOwners)
+	}
+	if err := b.Done(t.Context(), "tester", 0, rest); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := b.Next(t.Context(), 1); err != nil || len(left) != 0 {
-		t.Errorf("%v, %v", left, err)
+	if left := next(t, b, 1); len(left) != 0 {
+		t.Errorf("%v", left)
 	}
 }
+
+// seqScan is a plan that reads the whole table.
+var seqScan = regexp.MustCompile(`Seq Scan on test_outbox( |$)`)
 
 // TestPlans: a relay that is far behind does not read all that waits for every
 // batch, be there statistics of the table or not.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	b, db, _ := filled(t, testdb.PostgresDatabase(t), 50_000)
-	events, err := b.Next(t.Context(), 500)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := next(t, b, 500)
 	var owners, streams []string
 	var numbers []int64
+	var parts []int16
 	for _, e := range events {
-		owners, streams, numbers = append(owners, e.Owner), append(streams, e.Stream), append(numbers, e.Seq)
+		owners, streams, numbers, parts = append(owners, e.Owner), append(streams, e.Stream), append(numbers, e.Seq), append(parts, partition(e))
 	}
 	for _, prepare := range []string{`SELECT 1`, `ANALYZE test_outbox`} {
 		if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: prepare}); err != nil {
@@ -101,21 +124,14 @@ func TestPlans(t *testing.T) {
 			statement pgdb.Statement
 			args      []any
 		}{
-			{b.sql.next, []any{500}},
-			{b.sql.done, []any{owners, streams, numbers}},
-			{b.sql.doneStream, []any{owners[0], streams[0], numbers[:1]}},
+			{b.sql.next, []any{array(1<<outbox.Partitions - 1), 50, time.Now()}},
+			{b.sql.next, []any{array(1 << 3), 500, time.Now()}},
+			{b.sql.done, []any{owners, streams, numbers, parts, "me", array(3)}},
+			{b.sql.doneStream, []any{owners[0], streams[0], numbers[:1], parts[0]}},
+			{b.sql.nextOfOwner, []any{array(3), 50, time.Now(), owners[0]}},
 		} {
-			var plan []string
-			var line string
-			err := db.Each(t.Context(), pgdb.Statement{Name: "explain", SQL: `EXPLAIN ` + c.statement.SQL}, c.args, func() { plan = nil }, func() error {
-				plan = append(plan, line)
-				return nil
-			}, &line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := strings.Join(plan, "\n")
-			if strings.Contains(text, "Seq Scan") || !strings.Contains(text, "test_outbox_pkey") {
+			text := strings.Join(opened.Lines(t, db, `EXPLAIN `+c.statement.SQL, c.args...), "\n")
+			if seqScan.MatchString(text) || !strings.Contains(text, "test_outbox_pkey") {
 				t.Errorf("after %s, %s:\n%s", prepare, c.statement.Name, text)
 			}
 		}

@@ -1,12 +1,12 @@
-// Package postgres keeps a room's outbox in PostgreSQL, on one server or
+// Package postgres keeps a service's outbox in PostgreSQL, on one server or
 // distributed over many by Citus.
 //
-// A room's own function appends: it inserts a row in the transaction of the
+// A service's own function appends: it inserts a row in the transaction of the
 // change. The columns are those of DDL, in the words of outbox.Event; payload is
 // json and not jsonb, so that it is published as it was written.
 //
-// On Citus the migration distributes the table by its owner, beside the room's
-// others. The table of the lease has one row and stays on the coordinator.
+// On Citus the migration distributes the tables of events by their owner, beside
+// the service's others. The table of the leases stays on the coordinator.
 package postgres
 
 import (
@@ -21,72 +21,11 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox is the SQL of a room's table.
-type Outbox struct {
-	ddl                                    string
-	next, done, doneStream, claim, release pgdb.Statement
-}
-
-// New writes the SQL of a table.
-func New(t outbox.Table) *Outbox {
-	key := t.Owner + `, ` + t.Stream + `, seq`
-	column := t.Type
-	if column == "text" {
-		column = `text COLLATE "C"`
-	}
-	return &Outbox{
-		ddl: `CREATE TABLE ` + t.Name + ` (
-	` + t.Owner + ` ` + column + ` NOT NULL,
-	` + t.Stream + ` ` + column + ` NOT NULL,
-	seq bigint NOT NULL CHECK (seq > 0),
-	topic text NOT NULL,
-	key text NOT NULL,
-	payload json NOT NULL,
-	created_at timestamptz NOT NULL,
-	PRIMARY KEY (` + key + `)
-);
-
-CREATE TABLE ` + t.Name + `_relay (
-	one integer PRIMARY KEY CHECK (one = 1),
-	holder text NOT NULL,
-	held_until timestamptz NOT NULL
-);
-`,
-		next: pgdb.Statement{Name: "outbox.next", SQL: `
-			SELECT e.` + t.Owner + `::text, e.` + t.Stream + `::text, e.seq, e.topic, e.key, e.payload::text, e.created_at
-			FROM ` + t.Name + ` e ORDER BY e.` + t.Owner + `, e.` + t.Stream + `, e.seq LIMIT $1::bigint`},
-		// Between the first and the last: the planner would else read all of a
-		// table in which much waits.
-		done: pgdb.Statement{Name: "outbox.done", SQL: `
-			DELETE FROM ` + t.Name + ` e USING unnest($1::text[], $2::text[], $3::bigint[]) p (owner, stream, seq)
-			WHERE e.` + t.Owner + ` = p.owner::` + t.Type + ` AND e.` + t.Stream + ` = p.stream::` + t.Type + ` AND e.seq = p.seq
-			AND (e.` + t.Owner + `, e.` + t.Stream + `, e.seq) >= ` + row(`1`, t.Type) + `
-			AND (e.` + t.Owner + `, e.` + t.Stream + `, e.seq) <= ` + row(`cardinality($3::bigint[])`, t.Type)},
-		doneStream: pgdb.Statement{Name: "outbox.done_stream", SQL: `
-			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])`},
-		// The clock is the server's. A lease that ends later than one that is
-		// given now is of a clock that has been turned back. Now is when the row is
-		// locked: who has waited for another's claim was given values before it.
-		claim: pgdb.Statement{Name: "outbox.claim", SQL: `
-			INSERT INTO ` + t.Name + `_relay AS r (one, holder, held_until)
-			VALUES (1, $1::text, clock_timestamp() + $2::bigint * interval '1 microsecond')
-			ON CONFLICT (one) DO UPDATE SET holder = EXCLUDED.holder, held_until = EXCLUDED.held_until
-			WHERE r.holder = EXCLUDED.holder OR r.held_until <= clock_timestamp() OR r.held_until > clock_timestamp() + $2::bigint * interval '1 microsecond'`},
-		release: pgdb.Statement{Name: "outbox.release", SQL: `
-			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text`},
-	}
-}
-
-// row is the event at a place in the arguments of done.
-func row(place, column string) string {
-	return `(($1::text[])[` + place + `]::` + column + `, ($2::text[])[` + place + `]::` + column + `, ($3::bigint[])[` + place + `])`
-}
-
-// DDL is the text that makes the tables. A migration of the room has a copy of
+// DDL is the text that makes the tables. A migration of the service has a copy of
 // it, because a migration never changes.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Open is the table in a database, as a relay needs it.
+// Open returns the table in a database, as a relay needs it.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
 // box implements outbox.Box.
@@ -96,46 +35,106 @@ type box struct {
 	citus atomic.Pointer[bool]
 }
 
-func (b *box) Claim(ctx context.Context, holder string, lease time.Duration) (bool, error) {
-	n, err := b.db.Exec(ctx, b.sql.claim, holder, lease.Microseconds())
-	return n == 1, err
+// array is a set as an argument.
+func array(parts outbox.Parts) []int16 {
+	all := make([]int16, 0, parts.Len())
+	for p := range parts.All() {
+		all = append(all, int16(p))
+	}
+	return all
 }
 
-func (b *box) Release(ctx context.Context, holder string) error {
-	_, err := b.db.Exec(ctx, b.sql.release, holder)
+func (b *box) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (held outbox.Parts, err error) {
+	var part int
+	err = b.db.ForEach(ctx, b.sql.claim, []any{holder, lease.Microseconds(), array(parts)}, func() { held = 0 }, func() error {
+		held |= outbox.PartsOf(part)
+		return nil
+	}, &part)
+	if err != nil {
+		return 0, err
+	}
+	return held, nil
+}
+
+func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) error {
+	_, err := b.db.Exec(ctx, b.sql.release, holder, array(parts))
 	return err
 }
 
-func (b *box) Next(ctx context.Context, limit int) (events []outbox.Event, err error) {
+// Next implements outbox.Box: by one statement, or on Citus by one for each of
+// the owners, which is a matter of one node.
+func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
+	distributed, err := b.distributed(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !distributed {
+		each := outbox.Split(q.Limit, q.Parts)
+		return b.read(ctx, b.sql.next, each, array(q.Parts), each, q.Now)
+	}
+	if q.Owners == nil {
+		events, _, err = b.read(ctx, b.sql.nextOnCitus, q.Limit, array(q.Parts), q.Limit, q.Now)
+		if len(events) == q.Limit {
+			more = q.Parts
+		}
+		return events, more, err
+	}
+	for _, owner := range q.Owners {
+		limit := max(q.Limit/len(q.Owners), 1)
+		some, _, err := b.read(ctx, b.sql.nextOfOwner, limit, array(q.Parts), limit, q.Now, owner)
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(some) == limit {
+			more = q.Parts
+		}
+		events = append(events, some...)
+	}
+	return events, more, nil
+}
+
+// read returns events, and the partitions of which there are as many as limit.
+func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any) (events []outbox.Event, full outbox.Parts, err error) {
 	var (
 		e       outbox.Event
 		payload string
+		part    int
+		of      [outbox.Partitions]int
 	)
-	err = b.db.Each(ctx, b.sql.next, []any{limit}, func() { events = nil }, func() error {
+	err = b.db.ForEach(ctx, s, args, func() { events, full, of = nil, 0, [outbox.Partitions]int{} }, func() error {
 		e.Payload, e.At = json.RawMessage(payload), e.At.UTC()
 		events = append(events, e)
+		if of[part]++; of[part] == limit {
+			full |= outbox.PartsOf(part)
+		}
 		return nil
-	}, &e.Owner, &e.Stream, &e.Seq, &e.Topic, &e.Key, &payload, &e.At)
-	return events, err
+	}, &e.Owner, &e.Stream, &e.Seq, &e.Topic, &e.Key, &payload, &e.At, &part)
+	return events, full, err
 }
 
 // Done implements outbox.Box: by one statement, or on Citus by one for each
 // stream, which is a matter of one node.
-func (b *box) Done(ctx context.Context, events []outbox.Event) error {
+func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.distributed(ctx)
 	if err != nil {
 		return err
 	}
 	if distributed {
-		return b.doneStreams(ctx, events)
+		if err := b.doneStreams(ctx, events); err != nil {
+			return err
+		}
+		return b.Release(ctx, holder, parts)
 	}
-	owners, streams, numbers := make([]string, len(events)), make([]string, len(events)), make([]int64, len(events))
+	n := len(events)
+	owners, streams, numbers, of := make([]string, n), make([]string, n), make([]int64, n), make([]int16, n)
 	for i, e := range events {
-		owners[i], streams[i], numbers[i] = e.Owner, e.Stream, e.Seq
+		owners[i], streams[i], numbers[i], of[i] = e.Owner, e.Stream, e.Seq, partition(e)
 	}
-	_, err = b.db.Exec(ctx, b.sql.done, owners, streams, numbers)
+	_, err = b.db.Exec(ctx, b.sql.done, owners, streams, numbers, of, holder, array(parts))
 	return err
 }
+
+func partition(e outbox.Event) int16 { return int16(outbox.Partition(e.Owner, e.Stream)) }
 
 // atOnce is how many streams are deleted from at once.
 const atOnce = 4
@@ -151,7 +150,7 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	work.SetLimit(atOnce)
 	for s, seqs := range numbers {
 		work.Go(func() error {
-			_, err := b.db.Exec(ctx, b.sql.doneStream, s.owner, s.name, seqs)
+			_, err := b.db.Exec(ctx, b.sql.doneStream, s.owner, s.name, seqs, int16(outbox.Partition(s.owner, s.name)))
 			return err
 		})
 	}

@@ -1,11 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/ident"
 	"holdfast/internal/outbox"
@@ -93,7 +98,8 @@ func TestOutboxOfTexts(t *testing.T) {
 func TestOutboxOnCitus(t *testing.T) {
 	t.Parallel()
 	suite(t, testdb.CitusDatabase(t), "uuid", func(table string) string {
-		return `SELECT create_distributed_table('` + table + `', 'tenant_id')`
+		return `SELECT create_distributed_table('` + table + `', 'tenant_id');
+SELECT create_distributed_table('` + table + `_refused', 'tenant_id', colocate_with => '` + table + `')`
 	})
 }
 
@@ -108,26 +114,154 @@ func TestWithoutPreparedStatements(t *testing.T) {
 	}
 }
 
-// TestClaimThatWaited: who waits while another claims does not take the lease
-// from him, though his is the later claim and so ends later.
+// TestClaimThatWaited: a relay that waits while another claims does not take the
+// lease from it, though its own claim is the later one and so would end later.
 func TestClaimThatWaited(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	b := create(t, url, storetest.Table, "").Box(t)
-	if _, err := b.Claim(t.Context(), "first", time.Minute); err != nil {
-		t.Fatal(err)
+	for _, before := range []time.Duration{0, -time.Hour} { // it was free, or has expired
+		if _, err := b.Claim(t.Context(), "first", before, outbox.PartsOf(5)); err != nil {
+			t.Fatal(err)
+		}
+		answers := testdb.NewLocks(t, url).Race(t, `SELECT 1 FROM test_outbox_relay WHERE part = 5 FOR UPDATE`,
+			`UPDATE test_outbox_relay SET holder = 'other', held_until = clock_timestamp() + interval '1 minute' WHERE part = 5; COMMIT`,
+			func(i int) error {
+				held, err := b.Claim(t.Context(), []string{"one", "two"}[i], time.Minute, outbox.PartsOf(3+i, 5))
+				if held.Has(5) {
+					err = errors.New("it was taken from the one who held it")
+				}
+				if !held.Has(3 + i) {
+					err = errors.Join(err, errors.New("the one that was free was not taken"))
+				}
+				return err
+			})
+		if err := errors.Join(answers[:]...); err != nil {
+			t.Error(err)
+		}
+		run(t, open(t, url), `UPDATE test_outbox_relay SET held_until = '-infinity'`)
 	}
-	answers := testdb.NewLocks(t, url).Race(t, `SELECT 1 FROM test_outbox_relay FOR UPDATE`,
-		`UPDATE test_outbox_relay SET holder = 'other', held_until = clock_timestamp() + interval '1 minute'; COMMIT`,
-		func(i int) error {
-			mine, err := b.Claim(t.Context(), []string{"one", "two"}[i], time.Minute)
-			if mine {
-				err = errors.New("it was taken from him who held it")
+}
+
+// TestClaimsTogether: claims of overlapping sets do not deadlock, and no lease is
+// granted twice.
+func TestClaimsTogether(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	b := create(t, url, storetest.Table, "").Box(t)
+	var holders [outbox.Partitions]atomic.Int32
+	for _, err := range testdb.Together(8, func(i int) error {
+		name := fmt.Sprint("relay ", i)
+		for n := range 30 {
+			held, err := b.Claim(t.Context(), name, time.Minute, outbox.Parts(1<<outbox.Partitions-1)>>(n%3)<<(i%3)&(1<<outbox.Partitions-1))
+			if err != nil {
+				return err
 			}
-			return err
+			for p := range held.All() {
+				if holders[p].Add(1) > 1 {
+					return fmt.Errorf("partition %d was granted twice", p)
+				}
+			}
+			for p := range held.All() {
+				holders[p].Add(-1)
+			}
+			if err := b.Done(t.Context(), name, held, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPartitions: the database puts a stream into the partition that the relay is
+// woken for.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	h := create(t, testdb.PostgresDatabase(t), outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "text"}, "")
+	b := h.Box(t)
+	var want []outbox.Event
+	for i, owner := range []string{"", "a", "f", "Z", "9", "-", "_", "é", "ж", "漢", "😀", "01J8Z3QK5V", "\\", "'", " "} {
+		for j, stream := range []string{"", "0", "z", "/", "ÿ", "\U0010ffff"} {
+			e := outbox.Event{Owner: owner, Stream: stream, Seq: int64(i + j + 1), Payload: []byte(`{}`), At: time.UnixMicro(1)}
+			h.Append(t, false, e)
+			want = append(want, e)
+		}
+	}
+	found := 0
+	for p := range outbox.Partitions {
+		events, _, err := b.Next(t.Context(), outbox.Query{Parts: outbox.PartsOf(p), Limit: 1000, Now: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if got := outbox.Partition(e.Owner, e.Stream); got != p {
+				t.Errorf("%q, %q: in %d, want %d", e.Owner, e.Stream, p, got)
+			}
+		}
+		found += len(events)
+	}
+	if found != len(want) {
+		t.Errorf("%d of %d events", found, len(want))
+	}
+}
+
+// TestIdle counts what relays with nothing to do ask the database: one process
+// looks at the table, the others at one lease.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	create(t, url, storetest.Table, "")
+	var mu sync.Mutex
+	counts := map[string]int{}
+	rounds := make(chan struct{}, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	const relays, poll = 4, 250 * time.Millisecond
+	for range relays {
+		db := opened.Postgres(t, pgdb.Options{URL: url, Observe: func(statement string, _ time.Duration, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			counts[statement]++
+		}}, nil)
+		r := outbox.NewRelay(outbox.Options{
+			Box: postgres.New(storetest.Table).Open(db), Sink: storetest.Discard{}, Clock: clock.System, Poll: poll,
+			ObserveDead: func(int) { rounds <- struct{}{} },
 		})
-	if err := errors.Join(answers[:]...); err != nil {
-		t.Error(err)
+		running.Go(func() { r.Run(ctx) })
+	}
+	for range 10 * relays {
+		<-rounds
+	}
+	stop()
+	running.Wait()
+	// Each looks once when it starts. From then on one of them looks, and may lose
+	// the watch to another when it is slow.
+	polls := counts["outbox.claim"]
+	if polls < 10*relays {
+		t.Errorf("%d polls", polls)
+	}
+	if n := counts["outbox.next"]; n < 10 || n > 10+2*relays+2 {
+		t.Errorf("the table was read %d times in %d polls of %d relays", n, polls, relays)
+	}
+	if n := counts["outbox.count_dead"]; n > 10+relays+2 {
+		t.Errorf("the refused events were counted %d times", n)
+	}
+	for name, n := range counts {
+		switch name {
+		case "outbox.claim", "outbox.next", "outbox.count_dead":
+		case "outbox.release":
+			if n != relays {
+				t.Errorf("%d relays have let go of the watch", n)
+			}
+		default:
+			if n > relays {
+				t.Errorf("%s %d times", name, n)
+			}
+		}
 	}
 }
 

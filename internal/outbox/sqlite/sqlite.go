@@ -1,4 +1,4 @@
-// Package sqlite keeps a room's outbox in the room's SQLite file.
+// Package sqlite keeps a service's outbox in the service's SQLite file.
 package sqlite
 
 import (
@@ -14,45 +14,74 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox is the SQL of a room's table.
+// Outbox is the SQL of a service's table.
 type Outbox struct {
-	ddl, add, next, done, claim, release string
+	ddl, add, next, done, claim, release     string
+	attempts, refuse                         string
+	countDead, listDead, readDead, forgetOne string
 }
 
 // New writes the SQL of a table. Its Type is not used: owner and stream are TEXT.
 func New(t outbox.Table) *Outbox {
-	key := t.Owner + `, ` + t.Stream + `, seq`
-	return &Outbox{
-		ddl: `CREATE TABLE ` + t.Name + ` (
+	id := t.Owner + `, ` + t.Stream + `, seq`
+	byID := ` WHERE ` + t.Owner + ` = ?1 AND ` + t.Stream + ` = ?2 AND seq = ?3`
+	event := id + `, topic, key, payload, created_at`
+	columns := `
 	` + t.Owner + ` TEXT NOT NULL,
 	` + t.Stream + ` TEXT NOT NULL,
 	seq INTEGER NOT NULL CHECK (seq > 0),
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970
-	PRIMARY KEY (` + key + `)
+	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+`
+	return &Outbox{
+		ddl: `CREATE TABLE ` + t.Name + ` (` + columns + `	part INTEGER NOT NULL, -- partition
+	PRIMARY KEY (part, ` + id + `)
 ) WITHOUT ROWID;
 
+-- Events that the sink has refused. Until next_at they and their successors wait;
+-- where it is NULL the event was set aside, and is here only.
+CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts INTEGER NOT NULL,
+	reason TEXT NOT NULL,
+	refused_at INTEGER NOT NULL,
+	next_at INTEGER,
+	PRIMARY KEY (` + id + `)
+) WITHOUT ROWID;
+
+-- A lease for each partition, and that of the process that polls.
 CREATE TABLE ` + t.Name + `_relay (
-	one INTEGER PRIMARY KEY CHECK (one = 1),
+	part INTEGER PRIMARY KEY,
 	holder TEXT NOT NULL,
-	held_until INTEGER NOT NULL -- microseconds since 1970
+	held_until INTEGER NOT NULL
 );
 `,
-		add:  `INSERT INTO ` + t.Name + ` (` + key + `, topic, key, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)`,
-		next: `SELECT ` + key + `, topic, key, payload, created_at FROM ` + t.Name + ` ORDER BY ` + key + ` LIMIT ?1`,
-		done: `DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = ?1 AND ` + t.Stream + ` = ?2 AND seq = ?3`,
-		// A lease that ends later than one that is given now is of a clock that
-		// has been turned back, and would last until the hour comes again.
-		claim: `INSERT INTO ` + t.Name + `_relay AS r (one, holder, held_until) VALUES (1, ?1, ?3)
-			ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+		add: `INSERT INTO ` + t.Name + ` (` + event + `, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
+		next: `SELECT ` + event + ` FROM ` + t.Name + ` e WHERE part = ?1
+			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r
+				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > ?2)
+			ORDER BY ` + id + ` LIMIT ?3`,
+		done: `DELETE FROM ` + t.Name + byID + ` AND part = ?4`,
+		// A lease that ends later than one that is granted now is of a clock that
+		// was turned back, and would last until the hour comes again.
+		claim: `INSERT INTO ` + t.Name + `_relay AS r (part, holder, held_until) VALUES (?4, ?1, ?3)
+			ON CONFLICT (part) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 			WHERE r.holder = excluded.holder OR r.held_until <= ?2 OR r.held_until > excluded.held_until`,
-		release: `UPDATE ` + t.Name + `_relay SET held_until = 0 WHERE holder = ?1`,
+		release:  `UPDATE ` + t.Name + `_relay SET held_until = 0 WHERE holder = ?1 AND part = ?2`,
+		attempts: `SELECT attempts FROM ` + t.Name + `_refused` + byID,
+		refuse: `INSERT INTO ` + t.Name + `_refused (` + event + `, attempts, reason, refused_at, next_at)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+			ON CONFLICT (` + id + `) DO UPDATE SET attempts = excluded.attempts, reason = excluded.reason,
+				refused_at = excluded.refused_at, next_at = excluded.next_at`,
+		countDead: `SELECT count(*) FROM ` + t.Name + `_refused WHERE next_at IS NULL`,
+		listDead: `SELECT ` + event + `, attempts, reason, refused_at FROM ` + t.Name + `_refused
+			WHERE next_at IS NULL AND (` + id + `) > (?1, ?2, ?3) ORDER BY ` + id + ` LIMIT ?4`,
+		readDead:  `SELECT ` + event + ` FROM ` + t.Name + `_refused` + byID + ` AND next_at IS NULL`,
+		forgetOne: `DELETE FROM ` + t.Name + `_refused` + byID,
 	}
 }
 
-// DDL is the text that makes the tables. A migration of the room has a copy of
+// DDL is the text that makes the tables. A migration of the service has a copy of
 // it, because a migration never changes.
 func (o *Outbox) DDL() string { return o.ddl }
 
@@ -62,10 +91,11 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
 		return fault.New(fault.Internal, "the payload of an event is not JSON")
 	}
-	return sqlitedb.Exec(c, o.add, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro())
+	return sqlitedb.Exec(c, o.add, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro(),
+		outbox.Partition(e.Owner, e.Stream))
 }
 
-// Open is the table in a file, as a relay needs it.
+// Open returns the table in a file, as a relay needs it.
 func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box { return &box{o, db, now} }
 
 // box implements outbox.Box.
@@ -75,42 +105,139 @@ type box struct {
 	now clock.Clock
 }
 
-func (b *box) Claim(ctx context.Context, holder string, lease time.Duration) (mine bool, err error) {
+func (b *box) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (held outbox.Parts, err error) {
 	err = b.db.Write(ctx, "outbox.claim", func(c *sqlite.Conn) error {
+		held = 0
 		now := b.now()
-		err := sqlitedb.Exec(c, b.sql.claim, holder, now.UnixMicro(), now.Add(lease).UnixMicro())
-		mine = err == nil && c.Changes() == 1
-		return err
-	})
-	return mine && err == nil, err
-}
-
-func (b *box) Release(ctx context.Context, holder string) error {
-	return b.db.Write(ctx, "outbox.release", func(c *sqlite.Conn) error {
-		return sqlitedb.Exec(c, b.sql.release, holder)
-	})
-}
-
-func (b *box) Next(ctx context.Context, limit int) (events []outbox.Event, err error) {
-	err = b.db.Read(ctx, "outbox.next", func(c *sqlite.Conn) (err error) {
-		events, err = sqlitedb.All(c, b.sql.next, func(s *sqlite.Stmt) outbox.Event {
-			return outbox.Event{
-				Owner: s.ColumnText(0), Stream: s.ColumnText(1), Seq: s.ColumnInt64(2), Topic: s.ColumnText(3),
-				Key: s.ColumnText(4), Payload: json.RawMessage(s.ColumnText(5)), At: time.UnixMicro(s.ColumnInt64(6)).UTC(),
-			}
-		}, limit)
-		return err
-	})
-	return events, err
-}
-
-func (b *box) Done(ctx context.Context, events []outbox.Event) error {
-	return b.db.Write(ctx, "outbox.done", func(c *sqlite.Conn) error {
-		for _, e := range events {
-			if err := sqlitedb.Exec(c, b.sql.done, e.Owner, e.Stream, e.Seq); err != nil {
+		for p := range parts.All() {
+			if err := sqlitedb.Exec(c, b.sql.claim, holder, now.UnixMicro(), now.Add(lease).UnixMicro(), p); err != nil {
 				return err
+			}
+			if c.Changes() == 1 {
+				held |= outbox.PartsOf(p)
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	return held, nil
+}
+
+func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) error {
+	return b.db.Write(ctx, "outbox.release", func(c *sqlite.Conn) error { return b.letGo(c, holder, parts) })
+}
+
+func (b *box) letGo(c *sqlite.Conn, holder string, parts outbox.Parts) error {
+	for p := range parts.All() {
+		if err := sqlitedb.Exec(c, b.sql.release, holder, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
+	err = b.db.Read(ctx, "outbox.next", func(c *sqlite.Conn) error {
+		each := outbox.Split(q.Limit, q.Parts)
+		for p := range q.Parts.All() {
+			some, err := sqlitedb.QueryAll(c, b.sql.next, scan, p, q.Now.UnixMicro(), each)
+			if err != nil {
+				return err
+			}
+			if len(some) == each {
+				more |= outbox.PartsOf(p)
+			}
+			events = append(events, some...)
+		}
+		return nil
+	})
+	return events, more, err
+}
+
+func scan(s *sqlite.Stmt) outbox.Event {
+	return outbox.Event{
+		Owner: s.ColumnText(0), Stream: s.ColumnText(1), Seq: s.ColumnInt64(2), Topic: s.ColumnText(3),
+		Key: s.ColumnText(4), Payload: json.RawMessage(s.ColumnText(5)), At: time.UnixMicro(s.ColumnInt64(6)).UTC(),
+	}
+}
+
+func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
+	return b.db.Write(ctx, "outbox.done", func(c *sqlite.Conn) error {
+		for _, e := range events {
+			if err := b.remove(c, e.ID()); err != nil {
+				return err
+			}
+		}
+		return b.letGo(c, holder, parts)
+	})
+}
+
+func (b *box) remove(c *sqlite.Conn, id outbox.ID) error {
+	return sqlitedb.Exec(c, b.sql.done, id.Owner, id.Stream, id.Seq, outbox.Partition(id.Owner, id.Stream))
+}
+
+func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
+	return b.db.Write(ctx, "outbox.refuse", func(c *sqlite.Conn) error {
+		before, _, err := sqlitedb.QueryRow(c, b.sql.attempts, func(s *sqlite.Stmt) int { return s.ColumnInt(0) }, e.Owner, e.Stream, e.Seq)
+		if err != nil {
+			return err
+		}
+		d := decide(before + 1)
+		var next any
+		if !d.SetAside {
+			next = d.Next.UnixMicro()
+		} else if err := b.remove(c, e.ID()); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, b.sql.refuse, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro(),
+			before+1, reason, d.At.UnixMicro(), next)
+	})
+}
+
+func (b *box) CountDead(ctx context.Context) (n int, err error) {
+	err = b.db.Read(ctx, "outbox.count_dead", func(c *sqlite.Conn) error {
+		n, _, err = sqlitedb.QueryRow(c, b.sql.countDead, func(s *sqlite.Stmt) int { return s.ColumnInt(0) })
+		return err
+	})
+	return n, err
+}
+
+func (b *box) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
+	err = b.db.Read(ctx, "outbox.list_dead", func(c *sqlite.Conn) error {
+		dead, err = sqlitedb.QueryAll(c, b.sql.listDead, func(s *sqlite.Stmt) outbox.DeadEvent {
+			return outbox.DeadEvent{
+				Event: scan(s), Attempts: s.ColumnInt(7), Reason: s.ColumnText(8), DiedAt: time.UnixMicro(s.ColumnInt64(9)).UTC(),
+			}
+		}, after.Owner, after.Stream, after.Seq, limit)
+		return err
+	})
+	return dead, err
+}
+
+func (b *box) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
+	return b.dead(ctx, "outbox.retry_dead", id, b.Append)
+}
+
+func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
+	return b.dead(ctx, "outbox.drop_dead", id, func(*sqlite.Conn, outbox.Event) error { return nil })
+}
+
+// Append is that of the Outbox.
+func (b *box) Append(c *sqlite.Conn, e outbox.Event) error { return b.sql.Append(c, e) }
+
+// dead takes an event out of those that were set aside.
+func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*sqlite.Conn, outbox.Event) error) (found bool, err error) {
+	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
+		var e outbox.Event
+		if e, found, err = sqlitedb.QueryRow(c, b.sql.readDead, scan, id.Owner, id.Stream, id.Seq); err != nil || !found {
+			return err
+		}
+		if err := sqlitedb.Exec(c, b.sql.forgetOne, id.Owner, id.Stream, id.Seq); err != nil {
+			return err
+		}
+		return to(c, e)
+	})
+	return found && err == nil, err
 }

@@ -29,7 +29,7 @@ var errUndo = errors.New("undo")
 
 // create makes an outbox in a new file.
 func create(t testing.TB) (path string, h storetest.Harness) {
-	path = filepath.Join(testdb.SQLite(t), "room.db")
+	path = filepath.Join(testdb.SQLite(t), "service.db")
 	db := open(t, path)
 	o := sqlite.New(storetest.Table)
 	write := func(t testing.TB, fn func(*zombiezen.Conn) error) {
@@ -77,7 +77,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestAppendRefuses: a room's mistake is found in its own step, not by the relay.
+// TestAppendRefuses: a service's mistake is found in its own step, not by the relay.
 func TestAppendRefuses(t *testing.T) {
 	t.Parallel()
 	path, h := create(t)
@@ -97,7 +97,8 @@ func TestAppendRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if events, err := h.Box(t).Next(t.Context(), 10); err != nil || len(events) != 1 {
+	everything := outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 1000, Now: time.Now()}
+	if events, _, err := h.Box(t).Next(t.Context(), everything); err != nil || len(events) != 1 {
 		t.Errorf("%v, %v", events, err)
 	}
 }

@@ -2,20 +2,16 @@
 package storetest
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"holdfast/internal/clock"
 	"holdfast/internal/outbox"
+	"holdfast/internal/suite"
 )
 
 // Table is the table of the suite.
@@ -33,27 +29,41 @@ type Harness struct {
 	Lapse func(t testing.TB)
 }
 
-// Run holds outboxes against the contract; open makes a new one.
+// Run runs the suite; open makes a new outbox for each case.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
-	for _, c := range []struct {
-		name string
-		run  func(*testing.T, Harness)
-	}{
-		{"Values", values},
-		{"Undone", undone},
-		{"Pages", pages},
-		{"Lease", lease},
-		{"LeaseRunsOut", leaseRunsOut},
-		{"Order", order},
-		{"SinkFails", sinkFails},
-		{"DoneFails", doneFails},
-		{"TwoRelays", twoRelays},
-		{"LateSink", lateSink},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			c.run(t, open(t))
-		})
+	suite.Suite[Harness]{
+		Groups: groups(),
+		New:    func(t *testing.T, _ suite.Group[Harness]) Harness { return open(t) },
+	}.Run(t)
+}
+
+func groups() []suite.Group[Harness] {
+	return []suite.Group[Harness]{
+		{Name: "Table", Own: true, Cases: []suite.Case[Harness]{
+			{"Values", values},
+			{"Undone", undone},
+			{"Pages", pages},
+			{"Lease", lease},
+			{"LeaseRunsOut", leaseRunsOut},
+		}},
+		{Name: "Relay", Own: true, Cases: []suite.Case[Harness]{
+			{"Order", order},
+			{"SinkFails", sinkFails},
+			{"DoneFails", doneFails},
+			{"TwoRelays", twoRelays},
+			{"LateSink", lateSink},
+			{"Sharing", sharing},
+			{"Wake", wake},
+			{"WakeWhileHeld", wakeWhileHeld},
+			{"LeftBehind", leftBehind},
+		}},
+		{Name: "Refused", Own: true, Cases: []suite.Case[Harness]{
+			{"RefusedThenTaken", refusedThenTaken},
+			{"SetAside", setAside},
+			{"Permanent", permanent},
+			{"Isolated", isolated},
+			{"DeadEvents", deadEvents},
+		}},
 	}
 }
 
@@ -88,11 +98,27 @@ func less(a, b outbox.Event) int {
 // waiting is what is in the table.
 func waiting(t testing.TB, b outbox.Box) []outbox.Event {
 	t.Helper()
-	events, err := b.Next(t.Context(), 1_000_000)
-	if err != nil {
-		t.Fatal(err)
+	events, more, err := b.Next(t.Context(), query(all, 1_000_000))
+	if err != nil || more != 0 {
+		t.Fatal(more, err)
 	}
+	slices.SortFunc(events, less)
 	return events
+}
+
+// all is every partition.
+const all outbox.Parts = 1<<outbox.Partitions - 1
+
+func query(parts outbox.Parts, limit int) outbox.Query {
+	return outbox.Query{Parts: parts, Limit: limit, Now: time.Now()}
+}
+
+// done deletes events.
+func done(t testing.TB, b outbox.Box, events ...outbox.Event) {
+	t.Helper()
+	if err := b.Done(t.Context(), "tester", 0, events); err != nil {
+		t.Errorf("delete %d events: %v", len(events), err)
+	}
 }
 
 func same(t testing.TB, what string, got, want []outbox.Event) {
@@ -112,97 +138,6 @@ func head(events []outbox.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// sink keeps what it is given.
-type sink struct {
-	mu        sync.Mutex
-	published []outbox.Event
-	inside    atomic.Int32
-	together  atomic.Bool // two have published at once
-	largest   int
-	fail      func(call int) (take int, err error) // asked before events are kept
-	calls     int
-	more      chan struct{}
-}
-
-func newSink() *sink { return &sink{more: make(chan struct{}, 1)} }
-
-func (s *sink) Publish(_ context.Context, events []outbox.Event) error {
-	if s.inside.Add(1) > 1 {
-		s.together.Store(true)
-	}
-	defer s.inside.Add(-1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	s.largest = max(s.largest, len(events))
-	var err error
-	if s.fail != nil {
-		var take int
-		if take, err = s.fail(s.calls); err != nil {
-			events = events[:min(take, len(events))]
-		}
-	}
-	s.published = append(s.published, events...)
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-	return err
-}
-
-// first is what was published, each event the first time.
-func (s *sink) first() (events []outbox.Event, times map[string]int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	times = map[string]int{}
-	for _, e := range s.published {
-		key := fmt.Sprint(e.Owner, e.Stream, e.Seq)
-		if times[key]++; times[key] == 1 {
-			events = append(events, e)
-		}
-	}
-	return events, times
-}
-
-// await waits until so many different events are published.
-func (s *sink) await(t testing.TB, n int) []outbox.Event {
-	t.Helper()
-	late := time.After(time.Minute)
-	for {
-		events, _ := s.first()
-		if len(events) >= n {
-			return events
-		}
-		select {
-		case <-s.more:
-		case <-late:
-			t.Fatalf("%d of %d events were published in a minute", len(events), n)
-		}
-	}
-}
-
-// inOrder fails unless each stream's events came in the order of their numbers,
-// none left out, and returns them sorted.
-func inOrder(t testing.TB, events []outbox.Event) []outbox.Event {
-	t.Helper()
-	last := map[string]int64{}
-	for _, e := range events {
-		stream := e.Owner + e.Stream
-		if e.Seq != last[stream]+1 {
-			t.Errorf("stream %s: %d came after %d", stream, e.Seq, last[stream])
-		}
-		last[stream] = e.Seq
-	}
-	sorted := slices.Clone(events)
-	slices.SortFunc(sorted, less)
-	return sorted
-}
-
-func relay(b outbox.Box, s outbox.Sink, o outbox.Options) *outbox.Relay {
-	o.Box, o.Sink, o.Clock = b, s, clock.System
-	return outbox.NewRelay(o)
-}
-
 // values: what goes in comes out.
 func values(t *testing.T, h Harness) {
 	b := h.Box(t)
@@ -219,16 +154,12 @@ func values(t *testing.T, h Harness) {
 	want = append(want, far)
 	h.Append(t, false, want...)
 	same(t, "as appended", waiting(t, b), want)
-	if err := b.Done(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	done(t, b, want...)
 	same(t, "afterwards", waiting(t, b), nil)
-	if err := b.Done(t.Context(), want); err != nil {
-		t.Errorf("what is gone cannot be deleted: %v", err)
-	}
+	done(t, b, want...) // what is gone may be deleted again
 }
 
-// undone: an event of a transaction that was taken back never was.
+// undone: an event of a transaction that was rolled back never was.
 func undone(t *testing.T, h Harness) {
 	h.Append(t, true, event(1, 1, 1))
 	h.Append(t, false, event(1, 1, 2))
@@ -236,53 +167,87 @@ func undone(t *testing.T, h Harness) {
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// pages: events come in their order, whatever the order of the transactions of
-// different streams, and only those that are named are deleted.
+// pages: a limited batch has the first events of each stream, from the partitions
+// that were asked for and no others, and reports those with more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
 	for _, e := range slices.Backward(want) {
 		h.Append(t, false, e)
 	}
-	got, err := b.Next(t.Context(), 7)
-	if err != nil {
-		t.Fatal(err)
+	next := map[string]int64{}
+	left := slices.Clone(want)
+	for rounds := 0; len(left) > 0; rounds++ {
+		got, more, err := b.Next(t.Context(), query(all, 7))
+		if err != nil || len(got) == 0 || len(got) > outbox.Partitions || rounds > len(want) {
+			t.Fatalf("batch %d has %d events, %v", rounds, len(got), err)
+		}
+		for _, e := range got {
+			if next[e.Stream]++; e.Seq != next[e.Stream] {
+				t.Errorf("stream %s: %d came when %d was next", e.Stream, e.Seq, next[e.Stream])
+			}
+		}
+		done(t, b, got...)
+		if left = waiting(t, b); len(left) > 0 && more == 0 {
+			t.Fatalf("batch %d was reported as the last, %d events are left", rounds, len(left))
+		}
 	}
-	same(t, "the first", got, want[:7])
-	if err := b.Done(t.Context(), []outbox.Event{want[1], want[8], event(9, 9, 9)}); err != nil {
-		t.Fatal(err)
+	h.Append(t, false, want...)
+	some := outbox.PartsOf(part(want[0]), part(want[len(want)-1]))
+	got, _, err := b.Next(t.Context(), query(some, 1000))
+	slices.SortFunc(got, less)
+	inSome := slices.DeleteFunc(slices.Clone(want), func(e outbox.Event) bool { return !some.Has(part(e)) })
+	same(t, "in some partitions", got, inSome)
+	if err != nil || len(inSome) == len(want) {
+		t.Errorf("%d events of %d, %v", len(inSome), len(want), err)
 	}
+	done(t, b, want[1], want[8], event(9, 9, 9))
 	same(t, "what is left", waiting(t, b), slices.Concat(want[:1], want[2:8], want[9:]))
 }
 
-func claim(t testing.TB, b outbox.Box, holder string, length time.Duration, want bool) {
+func part(e outbox.Event) int { return outbox.Partition(e.Owner, e.Stream) }
+
+func claim(t testing.TB, b outbox.Box, holder string, length time.Duration, parts, want outbox.Parts) {
 	t.Helper()
-	if got, err := b.Claim(t.Context(), holder, length); err != nil || got != want {
-		t.Errorf("claimed by %s: %v, %v; want %v", holder, got, err, want)
+	if got, err := b.Claim(t.Context(), holder, length, parts); err != nil || got != want {
+		t.Errorf("%s claimed %b: %b, %v; want %b", holder, parts, got, err, want)
 	}
 }
 
-// lease: one holds it, until it lets go or its time is over.
+func release(t testing.TB, b outbox.Box, holder string, parts outbox.Parts) {
+	t.Helper()
+	if err := b.Release(t.Context(), holder, parts); err != nil {
+		t.Error(err)
+	}
+}
+
+// lease: each partition is held by one, until he lets go or his time is over.
 func lease(t *testing.T, h Harness) {
 	one, two := h.Box(t), h.Box(t)
-	release := func(b outbox.Box, holder string) {
-		if err := b.Release(t.Context(), holder); err != nil {
-			t.Error(err)
-		}
+	low, high, odd := outbox.PartsOf(0, 1, 2), outbox.PartsOf(13, 14, 15), outbox.PartsOf(1, 13)
+	claim(t, one, "one", time.Hour, low, low)
+	claim(t, two, "two", time.Hour, high, high)
+	claim(t, one, "one", time.Hour, odd, outbox.PartsOf(1))
+	claim(t, two, "two", time.Hour, all, all&^low)
+	claim(t, one, "one", time.Hour, low, low)
+	release(t, two, "two", low)
+	claim(t, two, "two", time.Hour, low, 0)
+	release(t, one, "one", outbox.PartsOf(0))
+	claim(t, two, "two", time.Hour, low, outbox.PartsOf(0))
+	claim(t, one, "one", time.Hour, outbox.PartsOf(0), 0)
+	if err := one.Done(t.Context(), "one", low, nil); err != nil {
+		t.Error(err)
 	}
-	claim(t, one, "one", time.Hour, true)
-	claim(t, two, "two", time.Hour, false)
-	claim(t, one, "one", time.Hour, true)
-	release(two, "two")
-	claim(t, two, "two", time.Hour, false)
-	release(one, "one")
-	claim(t, two, "two", time.Hour, true)
-	claim(t, one, "one", time.Hour, false)
+	claim(t, two, "two", time.Hour, low, low)
+	watch := outbox.PartsOf(outbox.Leases - 1)
+	claim(t, one, "one", time.Hour, watch, watch)
+	claim(t, two, "two", time.Hour, watch, 0)
 	h.Lapse(t)
-	claim(t, one, "one", time.Hour, true)
-	claim(t, two, "two", time.Hour, false)
-	// It cannot have been given by the clock of now.
-	claim(t, two, "two", time.Minute, true)
+	claim(t, one, "one", time.Hour, all, all)
+	claim(t, two, "two", time.Hour, all, 0)
+	// These cannot have been granted by the clock of now.
+	claim(t, two, "two", time.Minute, low, low)
+	claim(t, one, "one", time.Hour, all, all&^low)
 }
 
 // leaseRunsOut waits for it.
@@ -290,13 +255,13 @@ func leaseRunsOut(t *testing.T, h Harness) {
 	b := h.Box(t)
 	const length = 100 * time.Millisecond
 	before := time.Now()
-	claim(t, b, "one", length, true)
+	claim(t, b, "one", length, all, all)
 	for {
-		mine, err := b.Claim(t.Context(), "two", length)
+		mine, err := b.Claim(t.Context(), "two", length, outbox.PartsOf(3))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(before); mine {
+		if took := time.Since(before); mine != 0 {
 			// The clock that measures is not the one that counts: a moment less is fair.
 			if took < length*9/10 {
 				t.Errorf("it has lasted %s, want %s", took, length)
@@ -306,167 +271,4 @@ func leaseRunsOut(t *testing.T, h Harness) {
 			t.Fatal("it does not end")
 		}
 	}
-}
-
-// order: a pass publishes everything, in bounded batches, and leaves nothing.
-func order(t *testing.T, h Harness) {
-	b, s := h.Box(t), newSink()
-	want := story(7, 9)
-	h.Append(t, false, want...)
-	var observed int
-	r := relay(b, s, outbox.Options{Batch: 10, Observe: func(n int, late time.Duration, err error) {
-		if late <= 0 || err != nil {
-			t.Errorf("observed %s late, %v", late, err)
-		}
-		observed += n
-	}})
-	n, err := r.Pass(t.Context())
-	if err != nil || n != len(want) || observed != n {
-		t.Errorf("%d of %d, observed %d, %v", n, len(want), observed, err)
-	}
-	same(t, "published", s.published, want)
-	same(t, "left", waiting(t, b), nil)
-	if s.largest != 10 {
-		t.Errorf("a batch had %d events, want 10", s.largest)
-	}
-	if n, err := r.Pass(t.Context()); n != 0 || err != nil {
-		t.Errorf("again %d, %v", n, err)
-	}
-	claim(t, b, "whoever", time.Second, true)
-}
-
-// sinkFails: what a sink refuses, or takes in part, comes again, in order.
-func sinkFails(t *testing.T, h Harness) {
-	b, s := h.Box(t), newSink()
-	s.fail = func(call int) (int, error) {
-		switch call % 4 {
-		case 1:
-			return 0, errors.New("not now")
-		case 2:
-			return 3, errors.New("in part")
-		case 3:
-			panic("a bug of the sink")
-		}
-		return 0, nil
-	}
-	want := story(4, 10)
-	h.Append(t, false, want...)
-	r := relay(b, s, outbox.Options{Batch: 8})
-	failed := 0
-	for range 100 {
-		n, err := r.Pass(t.Context())
-		if err == nil {
-			break
-		}
-		if n > 8 {
-			t.Errorf("%d events before a failure", n)
-		}
-		failed++
-	}
-	// Five batches, each refused three times; the pass that publishes one meets the next failure.
-	if failed != 15 {
-		t.Errorf("%d passes failed, want 15", failed)
-	}
-	got, _ := s.first()
-	same(t, "published", inOrder(t, got), want)
-	same(t, "left", waiting(t, b), nil)
-}
-
-// broken is a box that deletes nothing.
-type broken struct{ outbox.Box }
-
-func (broken) Done(context.Context, []outbox.Event) error { return errors.New("no database") }
-
-// doneFails: what is published and not deleted is published again.
-func doneFails(t *testing.T, h Harness) {
-	b, s := h.Box(t), newSink()
-	want := story(3, 4)
-	h.Append(t, false, want...)
-	if n, err := relay(broken{b}, s, outbox.Options{}).Pass(t.Context()); n != 0 || err == nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	same(t, "left", waiting(t, b), want)
-	if n, err := relay(b, s, outbox.Options{}).Pass(t.Context()); n != len(want) || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	same(t, "published twice", s.published, slices.Concat(want, want))
-}
-
-// twoRelays: several processes write and publish at once; everything is
-// published once and in order, and never by two at a time.
-func twoRelays(t *testing.T, h Harness) {
-	const writers, rounds = 4, 25
-	s := newSink()
-	ctx, stop := context.WithCancel(t.Context())
-	relays := make([]*outbox.Relay, 3)
-	var running, writing sync.WaitGroup
-	for i := range relays {
-		relays[i] = relay(h.Box(t), s, outbox.Options{Every: 10 * time.Millisecond, Batch: 7, Observe: func(_ int, _ time.Duration, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		}})
-		running.Go(func() { relays[i].Run(ctx) })
-	}
-	for w := range writers {
-		writing.Go(func() {
-			for round := range rounds {
-				h.Append(t, false, event(w%2, w, 2*round+1), event(w%2, w, 2*round+2))
-				relays[w%len(relays)].Nudge()
-			}
-		})
-	}
-	writing.Wait()
-	got := s.await(t, writers*rounds*2)
-	stop()
-	running.Wait()
-	inOrder(t, got)
-	if s.together.Load() {
-		t.Error("two have published at once")
-	}
-	if _, times := s.first(); len(s.published) != len(times) {
-		t.Errorf("%d events were published %d times", len(times), len(s.published))
-	}
-	same(t, "left", waiting(t, h.Box(t)), nil)
-}
-
-// slow publishes until it is told to stop.
-type slow struct{}
-
-func (slow) Publish(ctx context.Context, _ []outbox.Event) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// lateSink: a sink is stopped before its lease ends, and nothing is lost.
-func lateSink(t *testing.T, h Harness) {
-	b := h.Box(t)
-	h.Append(t, false, event(1, 1, 1))
-	if n, err := relay(b, slow{}, outbox.Options{Lease: time.Second}).Pass(t.Context()); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%d, %v", n, err)
-	}
-	same(t, "left", waiting(t, b), []outbox.Event{event(1, 1, 1)})
-}
-
-// Discard is a sink that forgets.
-type Discard struct{}
-
-// Publish implements outbox.Sink.
-func (Discard) Publish(context.Context, []outbox.Event) error { return nil }
-
-// Drain measures a relay that is behind: events in a second.
-func Drain(b *testing.B, r *outbox.Relay, fill func(n int)) {
-	b.Helper()
-	b.Run("drain", func(b *testing.B) {
-		const n = 10_000
-		for b.Loop() {
-			b.StopTimer()
-			fill(n)
-			b.StartTimer()
-			if done, err := r.Pass(b.Context()); err != nil {
-				b.Fatal(done, err)
-			}
-		}
-		b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "events/s")
-	})
 }

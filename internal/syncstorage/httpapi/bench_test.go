@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// bench is the room without its listener.
+// bench is the service without its listener.
 func bench(b *testing.B, store ss.Store) (serve func(method, target, body string, status int)) {
 	b.Helper()
 	conf := ss.DefaultConfig()
@@ -25,8 +25,12 @@ func bench(b *testing.B, store ss.Store) (serve func(method, target, body string
 		b.Fatal(err)
 	}
 	s := &server{clock: clock.NewManual(dawn)}
+	service, err := ss.NewService(ss.Options{Store: store, Config: conf, Clock: s.clock.Now, Streams: 16})
+	if err != nil {
+		b.Fatal(err)
+	}
 	h := &httpapi.Handler{
-		Service: ss.NewService(store, conf, 16, nil), Keyring: keys, Clock: s.clock.Now, TimeSkew: conf.HawkTimeSkew, Address: addresses.Resolve,
+		Service: service, Keyring: keys, Clock: s.clock.Now, TimeSkew: conf.HawkTimeSkew,
 	}
 	id, key := s.token(b, keys, claims(1))
 	headers := map[string]http.Header{}
@@ -45,7 +49,7 @@ func bench(b *testing.B, store ss.Store) (serve func(method, target, body string
 			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 		}
 		w := &sink{header: http.Header{}}
-		if err := h.Serve(w, r.WithContext(b.Context())); err != nil || w.status != status {
+		if err := h.Serve(w, r.WithContext(b.Context()), addresses.Resolve(r)); err != nil || w.status != status {
 			b.Fatalf("%s %s: %d, %v", method, target, w.status, err)
 		}
 	}

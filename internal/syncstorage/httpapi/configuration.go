@@ -20,6 +20,7 @@ func (h *Handler) configuration(x *exchange) error {
 		{"max_total_bytes", l.MaxTotalBytes},
 		{"max_total_records", l.MaxTotalRecords},
 		{"max_quota_limit", l.MaxQuotaLimit},
+		{"max_user_quota", l.MaxUserQuota},
 	})
 	if len(l.Collections) > 0 {
 		b = append(b, `,"collections":{`...)

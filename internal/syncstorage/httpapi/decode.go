@@ -10,13 +10,13 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// decoder reads the body of a PUT or POST.
+// decoder reads the body of a PUT or POST, which it overwrites.
 type decoder struct {
 	body []byte
 	json jx.Decoder
 
-	// payloads holds all payloads one after the other: unescaped they are never
-	// longer than the body.
+	// payloads holds all payloads one after the other, at the start of the body:
+	// unescaped they are never longer than what has been read of it.
 	payloads []byte
 }
 

@@ -3,12 +3,11 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"os"
 	"strconv"
 
-	"holdfast/internal/auth/hawk"
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
 
 // Codes in the body of an error.
@@ -75,7 +74,7 @@ func judge(err error) (status, code int) {
 }
 
 // WriteError answers with an error in the protocol's form, without the headers
-// that only the room's own answers have: see Handler.WriteError.
+// that only the service's own answers have: see Handler.WriteError.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		status := http.StatusPreconditionFailed
@@ -97,19 +96,7 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	case status == http.StatusServiceUnavailable && !errors.Is(err, errOldClient) && h.Get("Retry-After") == "":
 		h.Set("Retry-After", "10")
 	}
-	sendJSON(w, status, strconv.AppendInt(nil, int64(code), 10))
+	web.SendJSON(w, status, strconv.AppendInt(nil, int64(code), 10))
 }
 
-// bodyError tells what a failed read of a body means.
-func bodyError(err error) error {
-	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		return errLongStream
-	}
-	switch {
-	case errors.Is(err, hawk.ErrPayload):
-		return err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errSlowBody
-	}
-	return errBody // cut off, or malformed by the rules of HTTP
-}
+var bodyErrors = web.BodyErrors{Announced: errLength, TooLarge: errLongStream, TooSlow: errSlowBody, Cut: errBody}

@@ -20,10 +20,6 @@ type Handler struct {
 	Clock    clock.Clock
 	TimeSkew time.Duration // how far a client's clock may be off
 
-	// Address says where a request arrived as its client sees it, which is what
-	// the client has signed. An error of it is the client's.
-	Address func(*http.Request) (web.Address, error)
-
 	// Backoff, when not nil, is how long clients should wait before their next
 	// sync, 0 for no time: the load of the server.
 	Backoff func() time.Duration
@@ -39,9 +35,9 @@ type exchange struct {
 	ask   ss.Request // the collection, the precondition, the moment of arrival
 }
 
-// Serve is the room's web.Handler: after an error that comes in the middle of a
+// Serve is the service's web.Handler: after an error that comes in the middle of a
 // listing the connection must be cut.
-func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient
 	}
@@ -51,14 +47,14 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 	now := h.Clock()
 	h.greet(w, now)
 	x := &exchange{in: r, out: w, ask: ss.Request{Now: ss.At(now)}}
-	err := h.serve(x, now)
+	err := h.serve(x, at, now)
 	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		x.modified(unmet.Modified)
 	}
 	return err
 }
 
-// WriteError is the room's web.ErrorWriter. Together with the errors of Serve it
+// WriteError is the service's web.ErrorWriter. Together with the errors of Serve it
 // writes those of the listener: a panic, a server that sheds load.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
@@ -78,10 +74,9 @@ func (h *Handler) greet(w http.ResponseWriter, now time.Time) {
 	}
 }
 
-func (h *Handler) serve(x *exchange, now time.Time) error {
-	at, err := h.Address(x.in)
-	if err != nil {
-		return err
+func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
+	if at.Err != nil {
+		return at.Err
 	}
 	x.route = parseRoute(at.Path)
 	act, err := x.action()
@@ -123,24 +118,16 @@ func (x *exchange) records(n int) {
 	x.out.Header().Set("X-Weave-Records", strconv.Itoa(n))
 }
 
-// stored says what a write has left of the user's quota, where there is one.
+// stored says how much more the collection written may hold, where there is a
+// quota.
 func (h *Handler) stored(x *exchange, w ss.Written) {
-	if left := h.Service.Remaining(w); left.Set {
+	if left := h.Service.Quota().Remaining(w.Used); left.Set {
 		x.out.Header().Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))
 	}
 }
 
-// answer writes a whole answer. A client that went away before it is of no
-// interest, so it returns nil: what was asked for is done.
+// answer writes a whole answer.
 func (x *exchange) answer(status int, body []byte) error {
-	sendJSON(x.out, status, body)
+	web.SendJSON(x.out, status, body)
 	return nil
-}
-
-func sendJSON(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", typeJSON)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }

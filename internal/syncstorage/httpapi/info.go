@@ -54,16 +54,16 @@ func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUs
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// quota answers [used, limit] in kilobytes; the limit is null unless it is
-// enforced.
+// quota answers [used, limit] of the user in kilobytes, over all collections; the
+// limit is null unless there is one that is enforced.
 func (h *Handler) quota(x *exchange) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {
 		return err
 	}
 	b := appendKB([]byte{'['}, u.Bytes())
-	if limit := h.Service.Quota(); limit.Enforce {
-		b = append(appendKB(append(b, ','), limit.Limit), ']')
+	if q := h.Service.Quota(); q.Enforce && q.User > 0 {
+		b = append(appendKB(append(b, ','), q.User), ']')
 	} else {
 		b = append(b, ",null]"...)
 	}

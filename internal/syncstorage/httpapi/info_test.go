@@ -53,7 +53,7 @@ func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	const limits = `"max_post_bytes":2621440,"max_post_records":100,"max_record_payload_bytes":2621440,"max_request_bytes":2625536,` +
-		`"max_total_bytes":262144000,"max_total_records":10000,"max_quota_limit":2097152000`
+		`"max_total_bytes":262144000,"max_total_records":10000,"max_quota_limit":2097152000,"max_user_quota":0`
 	// There is nothing to hide: no credentials, and any user will do.
 	for _, path := range []string{u.path("/info/configuration"), "/1.5/999/info/configuration", "/1.5/0/info/configuration", "/storage/1.5/1/info/configuration"} {
 		u.send(u.unsigned("GET", path, nil)).is(200, "{"+limits+"}").has("X-Last-Modified", "0.00")

@@ -159,7 +159,7 @@ func TestEnforcedQuota(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: func(c *ss.Config) {
 		c.EnforceQuota = true
-		c.Limits.MaxQuotaLimit = 4096
+		c.Limits.MaxUserQuota = 4096
 	}}).user(t)
 	u.get("/info/quota").is(200, "[0,4]")
 	u.put("/storage/toys/a", sized("a", 1024)).is(200).has("X-Weave-Quota-Remaining", "3")
@@ -189,19 +189,44 @@ func TestEnforcedQuota(t *testing.T) {
 	u.server.user(t).put("/storage/toys/a", sized("a", 4096)).is(200)
 }
 
+// TestCollectionQuota: the remainder that is told is the smaller one of the
+// collection and of the user.
+func TestCollectionQuota(t *testing.T) {
+	t.Parallel()
+	for _, user := range []int64{0, 4096} {
+		u := start(t, setup{config: func(c *ss.Config) {
+			c.EnforceQuota = true
+			c.Limits.MaxQuotaLimit = 2048
+			c.Limits.MaxUserQuota = user
+		}}).user(t)
+		limited := func(with, without string) string {
+			if user > 0 {
+				return with
+			}
+			return without
+		}
+		u.put("/storage/toys/a", sized("a", 1024)).is(200).has("X-Weave-Quota-Remaining", "1")
+		u.put("/storage/toys/b", sized("b", 1025)).is(403, "14")
+		u.put("/storage/games/a", sized("a", 2048)).is(200).has("X-Weave-Quota-Remaining", "0")
+		u.put("/storage/tabs/a", sized("a", 512)).is(200).has("X-Weave-Quota-Remaining", limited("0.5", "1.5"))
+		u.put("/storage/tabs/b", sized("b", 513)).is(map[bool]int{true: 403, false: 200}[user > 0])
+		u.get("/info/quota").is(200, limited("[3.5,4]", "[4.0009765625,null]"))
+	}
+}
+
 func TestReportedQuota(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: func(c *ss.Config) {
 		c.EnableQuota = true
-		c.Limits.MaxQuotaLimit = 1024
+		c.Limits.MaxUserQuota = 1024
 	}}).user(t)
 	u.put("/storage/toys/a", sized("a", 1024)).is(200).has("X-Weave-Quota-Remaining", "0")
-	if u.over.Load() != 0 {
+	if u.over.Load() != nil {
 		t.Error("a user at the limit is reported")
 	}
 	u.put("/storage/toys/b", sized("b", 1000)).is(200).has("X-Weave-Quota-Remaining", "0")
-	if got := u.over.Load(); got != 2024 {
-		t.Errorf("reported with %d bytes", got)
+	if got := u.over.Load(); got == nil || *got != (ss.Used{Collection: 2024, User: 2024}) {
+		t.Errorf("reported with %v", got)
 	}
 	u.get("/info/quota").is(200, "[1.9765625,null]")
 	u.delete("/storage/nothing").is(200).has("X-Weave-Quota-Remaining", "")

@@ -122,7 +122,7 @@ func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 		return v, false, d.json.Skip()
 	}
 	if d.payloads == nil {
-		d.payloads = make([]byte, 0, len(d.body))
+		d.payloads = d.body[:0]
 	}
 	from := len(d.payloads)
 	if d.payloads, err = d.json.StrAppend(d.payloads); err != nil {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,32 @@ func TestPost(t *testing.T) {
 	u.post("/storage/toys", `[]`).is(200, `{"modified":1790000000.13,"success":[],"failed":{}}`)
 	u.post("/storage/empty", ``, "Content-Type: application/newlines").is(200)
 	u.get("/info/collections").is(200).has("X-Weave-Records", "2")
+}
+
+// Payloads that get shorter as they are read do not touch each other.
+func TestPostEscapes(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	for _, escaped := range []string{`\u0041\u00e4\u20ac\ud83d\ude00`, `\"\\\/\n`, `plain`, ``} {
+		object := func(id string) string {
+			return `{"id":"` + id + `","payload":"` + escaped + id + escaped + `"}`
+		}
+		objects := []string{object("a"), object("b"), object("c")}
+		u := s.user(t)
+		u.post("/storage/list", "["+strings.Join(objects, ",")+"]").is(200)
+		u.post("/storage/lines", strings.Join(objects, "\n"), "Content-Type: application/newlines").is(200)
+		u.put("/storage/one/b", objects[1]).is(200)
+		for _, path := range []string{"list/a", "list/b", "list/c", "lines/a", "lines/b", "lines/c", "one/b"} {
+			var got, want struct{ Payload string }
+			u.get("/storage/" + path).is(200).into(&got)
+			if err := json.Unmarshal([]byte(object(path[len(path)-1:])), &want); err != nil {
+				t.Fatal(err)
+			}
+			if got != want {
+				t.Errorf("%s: %q instead of %q", path, got.Payload, want.Payload)
+			}
+		}
+	}
 }
 
 // What is wrong with one record keeps the others.

@@ -81,7 +81,7 @@ func inside(path string) (rest string, ok bool) {
 	return rest, ok && strings.HasPrefix(rest, "/")
 }
 
-// Owns reports whether a raw path belongs to this room.
+// Owns reports whether a raw path belongs to this service.
 func Owns(path string) bool {
 	_, ok := inside(path)
 	return ok

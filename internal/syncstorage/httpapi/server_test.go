@@ -45,14 +45,14 @@ type setup struct {
 	log     *slog.Logger // nil: one that has failures of the server fail the test
 }
 
-// server is the room on a real listener, with a database of its own and a clock
+// server is the service on a real listener, with a database of its own and a clock
 // that stands until a test moves it.
 type server struct {
 	*httptest.Server
 	clock *clock.Manual
 	keys  *tokenlib.Keyring
 	users atomic.Int64
-	over  atomic.Int64 // bytes that the last user over the quota was reported with
+	over  atomic.Pointer[ss.Used] // what the last user over the quota was reported with
 }
 
 func start(t testing.TB, with setup) *server {
@@ -76,18 +76,24 @@ func start(t testing.TB, with setup) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	service, err := ss.NewService(ss.Options{
+		Store: store, Config: conf, Clock: s.clock.Now, Streams: 16,
+		OverQuota: func(_ ss.Owner, _ string, used ss.Used) { s.over.Store(&used) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := &httpapi.Handler{
-		Service:  ss.NewService(store, conf, 16, func(_ ss.Owner, used int64) { s.over.Store(used) }),
+		Service:  service,
 		Keyring:  s.keys,
 		Clock:    s.clock.Now,
 		TimeSkew: conf.HawkTimeSkew,
-		Address:  addresses.Resolve,
 		Backoff:  with.backoff,
 	}
-	s.Server = webtest.Serve(t, web.Room{
-		Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Gate: with.gate,
-		Route: func(r *http.Request) string { return httpapi.Label(r.URL.EscapedPath()) },
-	}, web.Options{Log: with.log, Pace: with.pace})
+	s.Server = webtest.Listen(t, &web.Mux{
+		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate},
+		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
+	})
 	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // who asks waits for the answer
 	return s
 }

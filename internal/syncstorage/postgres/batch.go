@@ -23,7 +23,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	expiry := w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())
 	return s.call(ctx, sqlAppend, w.If, o.UID, coll, string(b), create, moment(expiry),
 		c.ids, c.sortindexes, c.payloads, c.ttls, c.sizes, limits.Records, limits.Bytes,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit, w.Quota.Enforce)
+		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
 }
 
 // Commit implements syncstorage.Store.
@@ -38,5 +38,5 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	c := columnsOf(us)
 	return s.call(ctx, sqlCommit, w.If, o.UID, coll, string(b),
 		c.ids, c.sortindexes, c.payloads, c.ttls, c.sizes, limits.Records, limits.Bytes,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit, w.Quota.Enforce)
+		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
 }

@@ -18,19 +18,14 @@ func TestDistribution(t *testing.T) {
 	url := testdb.CitusDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
-	tables := opened.Lines(t, db, `
-		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,
-			CASE WHEN d.colocation_id = (SELECT colocation_id FROM citus_tables WHERE table_name = 'user_collections'::regclass)
-			THEN 'beside the lock' END)
-		FROM pg_class c LEFT JOIN citus_tables d ON d.table_name = c.oid
-		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace ORDER BY c.relname`)
+	tables := opened.CitusTables(t, db, "user_collections")
 	if want := []string{
-		"batch_bsos distributed user_id beside the lock",
-		"batches distributed user_id beside the lock",
-		"bsos distributed user_id beside the lock",
+		"batch_bsos distributed user_id colocated",
+		"batches distributed user_id colocated",
+		"bsos distributed user_id colocated",
 		"collections reference <none>",
 		"schema_migrations",
-		"user_collections distributed user_id beside the lock",
+		"user_collections distributed user_id colocated",
 	}; !slices.Equal(tables, want) {
 		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
 	}
@@ -39,10 +34,6 @@ func TestDistribution(t *testing.T) {
 		if h.st.Name == sqlDue.Name {
 			continue // asks every node, once a sweep
 		}
-		plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+h.st.SQL, h.args...), "\n")
-		if !strings.HasPrefix(plan, "Custom Scan (Citus Adaptive)") || !strings.Contains(plan, "\n  Task Count: 1\n") ||
-			strings.Contains(plan, "Distributed Subplan") {
-			t.Errorf("%s is not one task:\n%s", h.name, plan)
-		}
+		opened.WantOneTask(t, db, h.name, h.st.SQL, h.args...)
 	}
 }

@@ -32,7 +32,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
 		return s.call(ctx, sqlDeleteBSO, w.If, o.UID, coll, id,
-			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince))
 	})
 }
 
@@ -43,7 +43,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
 		return s.call(ctx, sqlDeleteBSOs, w.If, o.UID, coll, ids,
-			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince))
 	})
 }
 
@@ -54,7 +54,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (s
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
 		return s.call(ctx, sqlDeleteCollection, w.If, o.UID, coll,
-			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit)
+			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince))
 	})
 }
 

@@ -50,7 +50,7 @@ func TestTwoWaiters(t *testing.T) {
 	}
 	under := func(limit int64) ss.Write {
 		w := w
-		w.Quota = ss.Quota{Limit: limit, Enforce: true}
+		w.Quota = ss.Quota{User: limit, Enforce: true}
 		return w
 	}
 	for _, c := range []struct {

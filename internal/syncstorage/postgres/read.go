@@ -17,7 +17,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 		name     pgtype.Text // NULL in the user's own row
 		modified pgtype.Timestamp
 	)
-	err = s.db.Each(ctx, sqlCollections, []any{o.UID}, func() { cs = ss.Collections{} }, func() error {
+	err = s.db.ForEach(ctx, sqlCollections, []any{o.UID}, func() { cs = ss.Collections{} }, func() error {
 		m := stamp(modified)
 		cs.Modified = max(cs.Modified, m)
 		if name.Valid {
@@ -41,7 +41,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 		modified       pgtype.Timestamp
 		records, bytes int64
 	)
-	err = s.db.Each(ctx, sqlUsage, []any{o.UID, moment(now)}, func() { us = ss.Usage{} }, func() error {
+	err = s.db.ForEach(ctx, sqlUsage, []any{o.UID, moment(now)}, func() { us = ss.Usage{} }, func() error {
 		us.Modified = max(us.Modified, stamp(modified))
 		if name.Valid {
 			us.Collections = append(us.Collections, ss.CollectionUsage{Name: name.String, Records: records, Bytes: bytes})
@@ -68,7 +68,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		sortindex        pgtype.Int8
 		modified, expiry pgtype.Timestamp
 	)
-	found, err := s.db.One(ctx, sqlGet, []any{o.UID, coll, id, moment(now)}, &sortindex, &b.Payload, &modified, &expiry)
+	found, err := s.db.QueryRow(ctx, sqlGet, []any{o.UID, coll, id, moment(now)}, &sortindex, &b.Payload, &modified, &expiry)
 	if err != nil {
 		return ss.BSO{}, err
 	}

@@ -59,7 +59,7 @@ func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 		return id.(int32), nil
 	}
 	var id int32
-	found, err := s.db.One(ctx, sqlCollectionID, []any{name}, &id)
+	found, err := s.db.QueryRow(ctx, sqlCollectionID, []any{name}, &id)
 	if err != nil || !found {
 		return unknown, err
 	}
@@ -74,7 +74,7 @@ func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, err
 	if err != nil || id != unknown {
 		return id, err
 	}
-	if _, err := s.db.One(ctx, sqlName, []any{o.UID, w.Collection, int64(w.MaxNames)}, &id); err != nil {
+	if _, err := s.db.QueryRow(ctx, sqlName, []any{o.UID, w.Collection, int64(w.MaxNames)}, &id); err != nil {
 		return unknown, err
 	}
 	if id == 0 {

@@ -47,18 +47,10 @@ func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
 	s := postgres.New(db)
-	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("before the migrations: %v", err)
-	}
 	if _, err := s.Collections(t.Context(), ss.Owner{UID: 1}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
-	opened.Migrate(t, db, postgres.Migrations)
-	for range 2 {
-		if err := s.Ping(t.Context()); err != nil {
-			t.Errorf("after the migrations: %v", err)
-		}
-	}
+	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
 // TestWithoutPreparedStatements takes every step once in the modes that a
@@ -78,7 +70,7 @@ func TestWithoutPreparedStatements(t *testing.T) {
 func everyStep(t *testing.T, s *postgres.Store, o ss.Owner) {
 	t.Helper()
 	ctx := t.Context()
-	w := ss.Write{Collection: "toys", Now: 1_700_000_000_120, MaxNames: 10, Quota: ss.Quota{Limit: 100, Enforce: true}}
+	w := ss.Write{Collection: "toys", Now: 1_700_000_000_120, MaxNames: 10, Quota: ss.Quota{User: 100, Enforce: true}}
 	limits := ss.BatchLimits{Records: 10, Bytes: 100}
 	u := ss.Update{ID: "a", Payload: ss.Some([]byte("\x00\xff'")), SortIndex: ss.Some[int64](-1), TTL: ss.Some[int64](60)}
 	must := func(step string) func(ss.Written, error) {

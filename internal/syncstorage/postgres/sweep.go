@@ -14,7 +14,7 @@ func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept i
 		users []int64
 		user  int64
 	)
-	err = s.db.Each(ctx, sqlDue, []any{moment(now), limit}, func() { users = users[:0] }, func() error {
+	err = s.db.ForEach(ctx, sqlDue, []any{moment(now), limit}, func() { users = users[:0] }, func() error {
 		users = append(users, user)
 		return nil
 	}, &user)
@@ -26,7 +26,7 @@ func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept i
 			break
 		}
 		var n int
-		if _, err := s.db.One(ctx, sqlSweep, []any{user, moment(now), int64(limit - swept)}, &n); err != nil {
+		if _, err := s.db.QueryRow(ctx, sqlSweep, []any{user, moment(now), int64(limit - swept)}, &n); err != nil {
 			return swept, err
 		}
 		swept += n

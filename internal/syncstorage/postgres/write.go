@@ -27,17 +27,20 @@ const quotaRefused = "HF001"
 // call runs a writing function.
 func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, args ...any) (ss.Written, error) {
 	var result []int64
-	_, err := s.db.One(ctx, f, args, &result)
+	_, err := s.db.QueryRow(ctx, f, args, &result)
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && pg.Code == quotaRefused:
 		return ss.Written{}, ss.ErrQuota
 	case err != nil:
 		return ss.Written{}, err
-	case len(result) != 4:
+	case len(result) != 3 && len(result) != 5:
 		return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 	}
-	written := ss.Written{Modified: ss.Timestamp(result[1]), Previous: ss.Timestamp(result[2]), Used: result[3]}
+	written := ss.Written{Modified: ss.Timestamp(result[1]), Previous: ss.Timestamp(result[2])}
+	if len(result) == 5 {
+		written.Used = ss.Used{Collection: result[3], User: result[4]}
+	}
 	switch result[0] {
 	case done:
 		return written, nil
@@ -68,7 +71,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (s
 	}
 	return s.call(ctx, sqlPut, w.If, o.UID, coll,
 		u.ID, number(u.SortIndex), payload(u.Payload), number(u.TTL),
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit, w.Quota.Enforce)
+		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
 }
 
 // Post implements syncstorage.Store.
@@ -83,7 +86,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	c := columnsOf(us)
 	return s.call(ctx, sqlPost, w.If, o.UID, coll,
 		c.ids, c.sortindexes, c.payloads, c.ttls, c.sizes,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Limit, w.Quota.Enforce)
+		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
 }
 
 // columns are the fields of several updates, an array for each.

@@ -20,7 +20,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		}
 	}
 	read := readBatch
-	if w.Quota.Limit > 0 {
+	if w.Quota.Limited() {
 		read = readBatchQuota
 	}
 	us = ss.Distinct(us)
@@ -65,7 +65,7 @@ func (st *step) openBatch(b ss.BatchID, create bool) error {
 
 // stage adds one record to the batch. Columns that it does not write stay as an
 // earlier append left them, which is syncstorage.Stage.
-func (st *step) stage(b ss.BatchID, u *ss.Update) (more ss.Delta) {
+func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
 	set := func(column string, value any) { columns, values = append(columns, column), append(values, value) }
@@ -74,61 +74,65 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) (more ss.Delta) {
 	}
 	if u.Payload.Set {
 		set("payload", string(u.Payload.Value))
-		more.Bytes = int64(len(u.Payload.Value))
 	}
 	if u.TTL.Set {
 		set("ttl", u.TTL.Value)
 	}
 	st.load.Records++
 	st.load.IDs += int64(len(u.ID))
-	st.load.Payload += more.Bytes
+	st.load.Payload += int64(len(u.Payload.Value))
 	st.change(spanner.InsertOrUpdate, "batch_bsos", append(batchKey(), "batch_bso_id"), columns, values...)
+	return st.added(u)
+}
+
+// added is what the record adds to the totals of the batch.
+func (st *step) added(u *ss.Update) (more ss.Delta) {
 	before, there := st.batch.staged[u.ID]
 	if !there {
 		more.Records = 1
 	}
 	if u.Payload.Set {
-		more.Bytes -= before.payload.Value
+		more.Bytes = int64(len(u.Payload.Value)) - before.payload.Value
 	}
 	return more
 }
 
-// stagedQuota holds what the user would have, if the batch were committed now,
+// stagedQuota checks what there would be, if the batch were committed now,
 // against the quota. What the staged records will replace is looked up only
 // where it decides: that goes through the whole batch.
-func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used int64, err error) {
+func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
-	if q.Limit <= 0 {
-		return 0, nil
+	if !q.Limited() {
+		return ss.Used{}, nil
 	}
-	bytes, counted := st.counted()
-	if used = bytes + total.Bytes; counted && used <= q.Limit {
+	used, counted := st.counted()
+	if used = used.Add(total.Bytes); counted && !q.Over(used) {
 		return used, nil
 	}
 	before, err := st.recount()
 	if err != nil {
-		return 0, err
+		return ss.Used{}, err
 	}
 	st.correct(st.coll)
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "batch": string(b), "stamp": st.stamp.Time()})
-	err = st.tx.Each(sqlPending, p, func(r *spanner.Row) error {
+	err = st.tx.ForEach(sqlPending, p, func(r *spanner.Row) error {
 		var pending int64
 		err := r.Columns(&pending)
-		before += pending
+		before = before.Add(pending)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return ss.Used{}, err
 	}
 	after := before
 	for i := range us {
-		after += st.pending(&us[i])
+		after = after.Add(st.pending(&us[i]))
 	}
 	return after, q.Check(before, after)
 }
 
 // pending is by how much staging the record changes what a commit of the batch
-// would make of the user's live bytes.
+// would make of the live bytes.
 func (st *step) pending(u *ss.Update) int64 {
 	var stored int64
 	if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
@@ -158,43 +162,81 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
-// Commit implements syncstorage.Store. The records of the request are staged
-// like the others, in a transaction of their own, so that they cost the commit
-// no more than those do; should the commit then be refused, they stay staged,
-// where nobody sees them.
+// Commit implements syncstorage.Store. The records of the request are merged
+// with what is staged of them by a statement of their own, and not staged first:
+// so they cost the commit no more mutations than the others, and a commit that is
+// refused leaves the batch as it was.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	if len(us) > 0 {
-		more := w
-		more.Quota = ss.Quota{} // is the commit's affair: as a whole it may take less room than what it replaces
-		if _, err := s.Append(ctx, o, more, b, false, us, limits); err != nil {
-			return ss.Written{}, err
-		}
-	}
 	read := readCommit
-	if w.Quota.Limit > 0 {
+	if w.Quota.Limited() {
 		read = readCommitQuota
 	}
-	err = s.write(ctx, "sync.commit", o, w, read, spannerdb.Params{"batch": string(b)}, func(st *step) error {
+	us = ss.Distinct(us)
+	p := spannerdb.Params{"batch": string(b), "ids": ids(us)}
+	err = s.write(ctx, "sync.commit", o, w, read, p, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
 		if err := st.openBatch(b, false); err != nil {
 			return err
 		}
+		for i := range us {
+			more := st.added(&us[i])
+			st.batch.total = st.batch.total.Add(more)
+			st.batch.ids += more.Records * int64(len(us[i].ID))
+			st.merge(&us[i])
+		}
 		if err := limits.Check(st.batch.total); err != nil {
 			return err
 		}
-		written, err = st.drain(b)
+		written, err = st.drain(b, us)
 		return err
 	})
 	return written, err
 }
 
-// drain moves what is staged to where it is seen, in four steps: the
-// collection's row, which must be there before its records; the records; the
-// batch, with which goes what was staged; and the counters, under a quota.
-func (st *step) drain(b ss.BatchID) (ss.Written, error) {
-	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limit > 0
+// merge adds what the commit makes of one record of its request to what it makes
+// of those that are staged.
+func (st *step) merge(u *ss.Update) {
+	was := st.batch.staged[u.ID]
+	had, there := st.records[u.ID]
+	alive := there && had.Live(st.stamp)
+	payload, ttl := was.payload, was.ttl
+	if u.Payload.Set {
+		payload = ss.Some(int64(len(u.Payload.Value)))
+	}
+	if u.TTL.Set {
+		ttl = u.TTL
+	}
+	if !st.w.Quota.Limited() {
+		if !payload.Set {
+			st.merged.new += had.bytes // the others' payloads are in the totals of the batch
+		}
+		return
+	}
+	size := payload.Value
+	if !payload.Set && alive {
+		size = had.bytes
+	}
+	if there {
+		st.merged.there++
+		st.merged.old += had.bytes
+	}
+	if alive {
+		st.merged.oldLive += had.bytes
+	}
+	st.merged.new += size
+	if !ttl.Set || ttl.Value != 0 {
+		st.merged.newLive += size
+	}
+}
+
+// drain moves what is staged, and with it the records of the request, to where it
+// is seen, step by step: the collection's row, which must be there before its
+// records; the records; the batch, with which goes what was staged; and the
+// counters, under a quota.
+func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
+	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
 	plan := st.s.schema.Commit(quota)
 	load := budget.Load{
 		Records: int(total.Records), Payload: total.Bytes, IDs: st.batch.ids,
@@ -219,6 +261,7 @@ func (st *step) drain(b ss.BatchID) (ss.Written, error) {
 	p := of(st.o, spannerdb.Params{
 		"coll": st.coll, "batch": string(b), "stamp": st.stamp.Time(), "end": ss.MaxTimestamp.Time(),
 		"longest": int64((ss.MaxTimestamp - st.stamp) / 1000), "never": expiresAt(st.stamp, 0), "forever": int64(forever * 1000),
+		"ids": ids(us),
 	})
 	with := func(count, bytes spanner.NullInt64) spannerdb.Params {
 		q := of(st.o, p)
@@ -234,11 +277,19 @@ func (st *step) drain(b ss.BatchID) (ss.Written, error) {
 		st.tx.Predict(2) // the counters, which go
 		parent.Statement, parent.Params = sqlParentCounted, with(count.count, count.bytes)
 	}
-	changes := []spannerdb.Change{
-		parent,
-		{Statement: sqlDrain, Params: p, Rows: load.Records},
-		{Statement: sqlEndBatch, Params: p, Rows: 1},
+	changes := []spannerdb.Change{parent, {Statement: sqlDrain, Params: p, Rows: load.Records - len(us)}}
+	for i, records := range messages(us) {
+		if i > 0 {
+			if err := st.tx.Exec(changes...); err != nil {
+				return ss.Written{}, err
+			}
+			changes = nil
+		}
+		with := of(st.o, p)
+		with["records"] = records
+		changes = append(changes, spannerdb.Change{Statement: sqlMerge, Params: with, Rows: len(records)})
 	}
+	changes = append(changes, spannerdb.Change{Statement: sqlEndBatch, Params: p, Rows: 1})
 	if quota {
 		changes = append(changes, spannerdb.Change{Statement: sqlCount, Params: with(count.count, count.bytes), Rows: 1})
 	}
@@ -246,4 +297,33 @@ func (st *step) drain(b ss.BatchID) (ss.Written, error) {
 		return ss.Written{}, err
 	}
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used}, nil
+}
+
+// sent is a record of a request as a parameter of sqlMerge.
+type sent struct {
+	ID        string             `spanner:"id"`
+	SortIndex spanner.NullInt64  `spanner:"sortindex"`
+	Payload   spanner.NullString `spanner:"payload"`
+	TTL       spanner.NullInt64  `spanner:"ttl"`
+}
+
+// messageBytes is how many bytes of payload travel with one message of
+// statements, of which Spanner takes 10 MB. With a commit it takes more.
+const messageBytes = 8_000_000
+
+// messages are the records in as few messages as carry them.
+func messages(us []ss.Update) (all [][]sent) {
+	size := 0
+	for i := range us {
+		u := &us[i]
+		if size += len(u.Payload.Value); i == 0 || size > messageBytes {
+			all, size = append(all, nil), len(u.Payload.Value)
+		}
+		last := &all[len(all)-1]
+		*last = append(*last, sent{
+			ID: u.ID, SortIndex: number(u.SortIndex), TTL: number(u.TTL),
+			Payload: spanner.NullString{StringVal: string(u.Payload.Value), Valid: u.Payload.Set},
+		})
+	}
+	return all
 }

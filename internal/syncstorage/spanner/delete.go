@@ -72,18 +72,6 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.modified}
 		st.change(spanner.InsertOrUpdate, "user_collections", userKey(), []string{"modified"}, append(keyOf(o, ss.TombstoneID), st.stamp.Time())...)
-		if w.Quota.Limit <= 0 {
-			return nil
-		}
-		used, counted := st.counted()
-		used -= st.found.bytes
-		if !counted {
-			if used, err = st.recount(); err != nil {
-				return err
-			}
-			used -= st.rows[st.coll].live
-		}
-		written.Used = used
 		return nil
 	})
 	return written, err

@@ -24,7 +24,7 @@ type sums struct {
 // counted reads the counters of a user's collections beside the rows themselves.
 func counted(t testing.TB, db *spannerdb.DB, o ss.Owner) (all []sums) {
 	t.Helper()
-	err := db.Each(t.Context(), spannerdb.Statement{Name: "test", SQL: `
+	err := db.ForEach(t.Context(), spannerdb.Statement{Name: "test", SQL: `
 		SELECT c.collection_id, c.count, c.total_bytes, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0)
 		FROM user_collections c
 		LEFT JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
@@ -70,20 +70,20 @@ func TestReapedCounters(t *testing.T) {
 			return s.Post(t.Context(), o, to("tabs", 100, q), us)
 		},
 		"Commit": func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error) {
-			if w, err := s.Append(t.Context(), o, to("tabs", 100, q), "b", true, us, wide); err != nil || w.Used != 40 {
-				return w, fmt.Errorf("append: %d used, %w", w.Used, err)
+			if w, err := s.Append(t.Context(), o, to("tabs", 100, q), "b", true, us, wide); err != nil || w.Used.User != 40 {
+				return w, fmt.Errorf("append: %v used, %w", w.Used, err)
 			}
 			return s.Commit(t.Context(), o, to("tabs", 101, q), "b", nil, wide)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, o, q := newTapped(t, nil), user("a"), ss.Quota{Limit: 100, Enforce: true}
+			s, o, q := newTapped(t, nil), user("a"), ss.Quota{User: 100, Enforce: true}
 			fillAndReap(t, s, o, q)
 			s.clear()
 			w, err := write(s, o, q, []ss.Update{update("new", strings.Repeat("y", 40))})
-			if err != nil || w.Used != 40 {
-				t.Errorf("%d used, %v", w.Used, err)
+			if err != nil || w.Used.User != 40 {
+				t.Errorf("%v used, %v", w.Used, err)
 			}
 			if n := recounts(s.wire.taken()); n != 1 {
 				t.Errorf("counted %d times", n)
@@ -93,8 +93,8 @@ func TestReapedCounters(t *testing.T) {
 			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !fault.Is(err, fault.Quota) {
 				t.Errorf("a byte too many: %v", err)
 			}
-			if w, err := s.Put(t.Context(), o, to("tabs", 103, q), update("more", strings.Repeat("z", 60))); err != nil || w.Used != 100 {
-				t.Errorf("all that is left: %d used, %v", w.Used, err)
+			if w, err := s.Put(t.Context(), o, to("tabs", 103, q), update("more", strings.Repeat("z", 60))); err != nil || w.Used.User != 100 {
+				t.Errorf("all that is left: %v used, %v", w.Used, err)
 			}
 		})
 	}
@@ -155,8 +155,8 @@ func TestUncountedOnce(t *testing.T) {
 		if n > 1 || (n == 1) != (i == 0) {
 			t.Errorf("write %d has counted %d times", i, n)
 		}
-		if want := int64(10 * (4 + i)); w.Used != want {
-			t.Errorf("write %d: %d used, want %d", i, w.Used, want)
+		if want := int64(10 * (4 + i)); w.Used.User != want {
+			t.Errorf("write %d: %v used, want %d", i, w.Used, want)
 		}
 		checkCounted(t, s, o)
 	}
@@ -175,17 +175,17 @@ func TestQuotaFlips(t *testing.T) {
 			for i := range 60 {
 				w := to([]string{"forms", "tabs"}[f.r.IntN(2)], i, ss.Quota{})
 				if f.r.IntN(2) == 0 {
-					w.Quota = ss.Quota{Limit: []int64{80, 1 << 40}[f.r.IntN(2)], Enforce: f.r.IntN(2) == 0}
+					w.Quota = ss.Quota{Collection: []int64{0, 60}[f.r.IntN(2)], User: []int64{80, 1 << 40}[f.r.IntN(2)], Enforce: f.r.IntN(2) == 0}
 				}
 				kind, err := f.step(w)
 				if err != nil && !fault.Is(err, fault.Quota) && !fault.Is(err, fault.NotFound) {
 					t.Fatalf("step %d, %s: %v", i, kind, err)
 				}
 				if err == nil {
-					written[w.Quota.Limit > 0]++
+					written[w.Quota.Limited()]++
 				}
 				if all := counted(t, s.db, f.o); slices.ContainsFunc(all, sums.wrong) {
-					t.Fatalf("step %d, %s, quota %d: the counters are wrong: %+v", i, kind, w.Quota.Limit, all)
+					t.Fatalf("step %d, %s, quota %v: the counters are wrong: %+v", i, kind, w.Quota, all)
 				}
 			}
 			if written[true] < 10 || written[false] < 10 {

@@ -21,7 +21,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 		return cs, err
 	}
 	var ids []int64
-	err = s.db.Each(ctx, sqlCollections, of(o, spannerdb.Params{"epoch": epoch}), func(r *spanner.Row) error {
+	err = s.db.ForEach(ctx, sqlCollections, of(o, spannerdb.Params{"epoch": epoch}), func(r *spanner.Row) error {
 		var (
 			id       int64
 			modified time.Time
@@ -55,7 +55,7 @@ func (s *Store) nameAll(ctx context.Context, ids []int64, tell func(i int, name 
 		}
 	}
 	if strange != nil {
-		err := s.db.Each(ctx, sqlNames, spannerdb.Params{"ids": strange}, func(r *spanner.Row) error {
+		err := s.db.ForEach(ctx, sqlNames, spannerdb.Params{"ids": strange}, func(r *spanner.Row) error {
 			var (
 				id   int64
 				name string
@@ -85,7 +85,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 		return us, err
 	}
 	var ids []int64
-	err = s.db.Each(ctx, sqlUsage, of(o, spannerdb.Params{"epoch": epoch, "now": now.Time()}), func(r *spanner.Row) error {
+	err = s.db.ForEach(ctx, sqlUsage, of(o, spannerdb.Params{"epoch": epoch, "now": now.Time()}), func(r *spanner.Row) error {
 		var (
 			id       int64
 			modified time.Time
@@ -129,7 +129,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		return ss.BSO{}, errNoRecord
 	}
 	var found *ss.BSO
-	err = s.db.Each(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": now.Time()}), func(r *spanner.Row) error {
+	err = s.db.ForEach(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": now.Time()}), func(r *spanner.Row) error {
 		var (
 			sortindex        spanner.NullInt64
 			payload          string

@@ -78,7 +78,7 @@ func (s *tapped) other(t *testing.T) ss.Store {
 
 var (
 	wide  = ss.BatchLimits{Records: 1 << 40, Bytes: 1 << 40}
-	large = ss.Quota{Limit: 1 << 40, Enforce: true}
+	large = ss.Quota{User: 1 << 40, Enforce: true}
 )
 
 // at is the i-th moment of a test.
@@ -209,8 +209,13 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 		{name + ": Commit", commits, end(9, nil), "what is staged moves inside the database, by statements in one message"},
 		{name + ": the next batch", writes, stage(10, true), readAndCommit},
 		{
-			name + ": Commit with records", and(writes, commits), end(11, updates(3, 10)),
-			"its records are staged first, in a transaction of their own: moved with the others they cost the commit no more than those",
+			name + ": Commit with records", commits, end(11, updates(3, 10)),
+			"its records are merged by a statement of their own, which goes with the others",
+		},
+		{name + ": another batch", writes, stage(11, true), readAndCommit},
+		{
+			name + ": Commit with more than a message takes", []string{query, dml, dml, commit}, end(11, updates(4, 2_500_000)),
+			"Spanner takes 10 MB in a message that is no commit",
 		},
 		{name + ": a precondition fails", []string{query, rollback}, func() error {
 			w := to("bookmarks", 12, q)
@@ -308,7 +313,7 @@ func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 // quotaTrips are the steps that count anew.
 func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	ctx := t.Context()
-	small := ss.Quota{Limit: 30, Enforce: true}
+	small := ss.Quota{User: 30, Enforce: true}
 	put := func(i int, q ss.Quota, payload string) func() error {
 		return func() error { _, err := s.Put(ctx, o, to("prefs", i, q), update("a", payload)); return err }
 	}
@@ -328,7 +333,7 @@ func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 			return err
 		}, ""},
 		{"Commit over the quota", undone, full(func() error {
-			_, err := s.Commit(ctx, o, to("prefs", 7, ss.Quota{Limit: 15, Enforce: true}), "b", nil, wide)
+			_, err := s.Commit(ctx, o, to("prefs", 7, ss.Quota{User: 15, Enforce: true}), "b", nil, wide)
 			return err
 		}), "counted anew, and nothing is written"},
 		{"Commit that is not counted any more", commits, func() error {

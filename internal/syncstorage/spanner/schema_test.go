@@ -21,7 +21,7 @@ import (
 // all reads the rows of a query, in which every column is a string.
 func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	t.Helper()
-	err := db.Each(t.Context(), spannerdb.Statement{Name: "test", SQL: sql}, nil, func(r *spanner.Row) error {
+	err := db.ForEach(t.Context(), spannerdb.Statement{Name: "test", SQL: sql}, nil, func(r *spanner.Row) error {
 		row := make([]string, r.Size())
 		for i := range row {
 			var text spanner.NullString
@@ -282,7 +282,7 @@ func keptTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	var trips []trip
 	for i, q := range []ss.Quota{{}, large, {}, large} {
 		add := func(name string, step func() error) {
-			trips = append(trips, trip{name: fmt.Sprintf("%s, quota %d", name, q.Limit), step: step})
+			trips = append(trips, trip{name: fmt.Sprintf("%s, quota %d", name, q.User), step: step})
 		}
 		i *= 10
 		add("whole records", post(i+1, q, updates(5, 10)...))

@@ -39,21 +39,21 @@ const (
 	// stamped is syncstorage.NextStamp, of a user who has a row.
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
 
-	// What a commit will make of the collection: how many of its records are
-	// there already, their bytes, those that take their place, and of both what
-	// is alive.
+	// What the commit of the staged records that its request does not name again
+	// will make of the collection: how many of its records are there already,
+	// their bytes, those that take their place, and of both what is alive.
 	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, SUM(BYTE_LENGTH(o.payload)), NULL,
 			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
 			SUM(IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0)),
 			SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)))
 		FROM batch_bsos s LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
-		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id NOT IN UNNEST(@ids)`
 
 	// The same where nobody counts: only the bytes of payloads that are kept
 	// because the client did not send them.
 	partKept = `SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
 		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
-		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL`
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL AND s.batch_bso_id NOT IN UNNEST(@ids)`
 )
 
 func read(name string, parts ...string) spannerdb.Statement {
@@ -65,8 +65,8 @@ var (
 	readRecords     = read("sync.read_records", partUser, partRecords)
 	readBatch       = read("sync.read_batch", partUser, partBatch, partTotals, partStaged)
 	readBatchQuota  = read("sync.read_batch", partUser, partBatch, partTotals, partStaged, partRecords)
-	readCommit      = read("sync.read_commit", partUser, partBatch, partTotals, partKept)
-	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partMerged)
+	readCommit      = read("sync.read_commit", partUser, partBatch, partTotals, partStaged, partRecords, partKept)
+	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partStaged, partRecords, partMerged)
 )
 
 // sqlRecount counts a user's records: rows, their bytes, and the bytes of those
@@ -89,34 +89,48 @@ var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 		AND o.expiry > @stamp
 	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
 
-// The commit of a batch, in the order of its steps. What a client did not send
-// of a record stays as it is, in one that is alive; every record gets the stamp.
-// A record that never expires goes on doing so: see forever.
+// The commit of a batch, in the order of its steps: the collection's row, the
+// staged records, those of the request, the batch, the counters. What a client
+// did not send of a record stays as it is, in one that is alive; every record
+// gets the stamp. A record that never expires goes on doing so: see forever.
 var (
 	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
 		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`}
 	sqlParentCounted = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
 		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified, count, total_bytes) VALUES (@uid, @kid, @coll, @stamp, @count, @bytes)`}
-	sqlDrain = spannerdb.Statement{Name: "sync.commit.records", SQL: `
+	sqlDrain = spannerdb.Statement{Name: "sync.commit.staged", SQL: `
 		INSERT OR UPDATE INTO bsos (fxa_uid, fxa_kid, collection_id, bso_id, sortindex, payload, modified, expiry)
 		SELECT s.fxa_uid, s.fxa_kid, s.collection_id, s.batch_bso_id,
-			COALESCE(s.sortindex, o.sortindex), COALESCE(s.payload, o.payload, ''), @stamp,
-			CASE
-				WHEN s.ttl > @longest THEN @end
-				WHEN s.ttl IS NOT NULL THEN TIMESTAMP_ADD(@stamp, INTERVAL s.ttl SECOND)
-				WHEN o.expiry IS NULL OR o.expiry = @end OR TIMESTAMP_DIFF(o.expiry, o.modified, MILLISECOND) = @forever THEN @never
-				ELSE o.expiry
-			END
+			COALESCE(s.sortindex, o.sortindex), COALESCE(s.payload, o.payload, ''), @stamp, ` + committedExpiry("s.ttl") + `
 		FROM batch_bsos s
 		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 			AND o.expiry > @stamp
-		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
+		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id NOT IN UNNEST(@ids)`}
+	sqlMerge = spannerdb.Statement{Name: "sync.commit.records", SQL: `
+		INSERT OR UPDATE INTO bsos (fxa_uid, fxa_kid, collection_id, bso_id, sortindex, payload, modified, expiry)
+		SELECT @uid, @kid, @coll, r.id,
+			COALESCE(r.sortindex, s.sortindex, o.sortindex), COALESCE(r.payload, s.payload, o.payload, ''), @stamp, ` + committedExpiry("COALESCE(r.ttl, s.ttl)") + `
+		FROM UNNEST(@records) AS r
+		LEFT ` + seek + ` batch_bsos s ON s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id = r.id
+		LEFT ` + seek + ` bsos o ON o.fxa_uid = @uid AND o.fxa_kid = @kid AND o.collection_id = @coll AND o.bso_id = r.id
+			AND o.expiry > @stamp`}
 	sqlEndBatch = spannerdb.Statement{Name: "sync.commit.batch", SQL: `
 		DELETE FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`}
 	sqlCount = spannerdb.Statement{Name: "sync.commit.quota", SQL: `
 		UPDATE user_collections SET modified = @stamp, count = @count, total_bytes = @bytes
 		WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll`}
 )
+
+// committedExpiry is the expiry of a record by the time to live that the batch
+// has for it, and otherwise that of o, the record in its place.
+func committedExpiry(ttl string) string {
+	return `CASE
+				WHEN ` + ttl + ` > @longest THEN @end
+				WHEN ` + ttl + ` IS NOT NULL THEN TIMESTAMP_ADD(@stamp, INTERVAL ` + ttl + ` SECOND)
+				WHEN o.expiry IS NULL OR o.expiry = @end OR TIMESTAMP_DIFF(o.expiry, o.modified, MILLISECOND) = @forever THEN @never
+				ELSE o.expiry
+			END`
+}
 
 // Reads. A collection whose stamp is the epoch does not exist yet; expiry is
 // judged by syncstorage.Horizon, which is the GREATEST in each.

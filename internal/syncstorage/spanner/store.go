@@ -5,8 +5,8 @@
 // interleaved in it. A read is one query on one snapshot. A write is one
 // read-write transaction: one query reads all that it decides on, the rules of
 // package syncstorage decide, and what they decide travels with the commit. The
-// commit of a batch moves what is staged inside the database, by four
-// statements in one message.
+// commit of a batch moves what is staged inside the database, by statements in
+// one message.
 //
 // There is no lock but Spanner's own: every write reads all rows of
 // user_collections that the user has, and changes one of them, so the writes of
@@ -101,7 +101,7 @@ const unknown int64 = -1
 // lookup is the id of a collection's name, or unknown.
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
 	return s.find(name, func(st spannerdb.Statement, p spannerdb.Params, fn func(*spanner.Row) error) error {
-		return s.db.Each(ctx, st, p, fn)
+		return s.db.ForEach(ctx, st, p, fn)
 	})
 }
 
@@ -140,7 +140,7 @@ func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 			modified   = epoch
 		)
 		id = unknown
-		if err := tx.Each(sqlNewName, of(o, spannerdb.Params{"name": w.Collection}), func(r *spanner.Row) error {
+		if err := tx.ForEach(sqlNewName, of(o, spannerdb.Params{"name": w.Collection}), func(r *spanner.Row) error {
 			var (
 				known spanner.NullInt64
 				was   spanner.NullTime

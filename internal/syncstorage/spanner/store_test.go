@@ -75,7 +75,6 @@ func TestStore(t *testing.T) {
 				t.Cleanup(db.Close)
 				return backend.New(db)
 			},
-			StagesFirst:  true,
 			BatchRecords: 9_984,
 			Apart:        true, // the emulator reads a table from end to end
 			Exempt: map[string]string{
@@ -96,7 +95,7 @@ func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err e
 		for _, table := range []string{"bsos", "batches"} {
 			p := spannerdb.Params{"now": now.Time()}
 			count := spannerdb.Statement{Name: "reap.count", SQL: `SELECT COUNT(*) FROM ` + table + ` WHERE expiry <= @now`}
-			if err := tx.Each(count, p, func(r *spanner.Row) error {
+			if err := tx.ForEach(count, p, func(r *spanner.Row) error {
 				var due int64
 				err := r.Columns(&due)
 				n += int(due)

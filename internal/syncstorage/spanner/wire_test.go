@@ -17,6 +17,10 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	calls []*call
+
+	// refuse is asked before a message of one answer is sent, unless it is nil;
+	// its error is the answer.
+	refuse func(method string) error
 }
 
 // call is one message and its answer.
@@ -57,6 +61,11 @@ func (w *wire) note(ctx context.Context, method string) *call {
 func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	c := w.note(ctx, method)
 	c.request, c.answer = req, reply
+	if w.refuse != nil {
+		if err := w.refuse(c.method); err != nil {
+			return err
+		}
+	}
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 

@@ -41,7 +41,6 @@ type collection struct {
 	counted  bool         // count and bytes are there
 	count    int64
 	bytes    int64
-	live     int64 // bytes of what is alive, after a recount
 }
 
 // record is a row of bsos without its payload.
@@ -119,13 +118,13 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 			// transaction, so that a write which brings it in comes as a whole
 			// before this one or after it.
 			var err error
-			if st.coll, err = s.find(w.Collection, tx.Each); err != nil {
+			if st.coll, err = s.find(w.Collection, tx.ForEach); err != nil {
 				return err
 			}
 		}
 		params := of(o, p)
 		params["coll"], params["now"] = st.coll, ss.At(w.Now.Time()).Time()
-		if err := tx.Each(statement, params, st.part); err != nil {
+		if err := tx.ForEach(statement, params, st.part); err != nil {
 			return err
 		}
 		st.found = st.rows[st.coll]
@@ -230,29 +229,29 @@ func (st *step) finish() (ss.Written, error) {
 type counters struct {
 	write        bool // they are to be written
 	count, bytes spanner.NullInt64
-	used         int64 // bytes of the user; 0 without a quota
+	used         ss.Used // 0 without a quota
 }
 
 // quota holds the step against the quota. Without one, counters that are there
 // would be wrong from now on, and go.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
-	if q.Limit <= 0 {
+	if !q.Limited() {
 		return counters{write: st.found.counted}, nil
 	}
 	used, counted := st.counted()
-	if after := used + st.delta.Bytes; counted && after <= q.Limit {
+	if after := used.Add(st.delta.Bytes); counted && !q.Over(after) {
 		return st.sum(st.found, after), nil
 	}
 	live, err := st.recount()
 	if err != nil {
 		return counters{}, err
 	}
-	after := live + st.live
+	after := live.Add(st.live)
 	return st.sum(st.rows[st.coll], after), q.Check(live, after)
 }
 
-func (st *step) sum(before collection, used int64) counters {
+func (st *step) sum(before collection, used ss.Used) counters {
 	return counters{
 		write: true,
 		count: spanner.NullInt64{Int64: before.count + st.delta.Records, Valid: true},
@@ -261,33 +260,37 @@ func (st *step) sum(before collection, used int64) counters {
 	}
 }
 
-// counted is the user's bytes by the counters, unless one of them is not there.
-func (st *step) counted() (bytes int64, counted bool) {
+// counted is the bytes by the counters, unless one of them is not there.
+func (st *step) counted() (used ss.Used, counted bool) {
+	used.Collection = st.found.bytes
 	for id, c := range st.rows {
 		if id == ss.TombstoneID {
 			continue
 		}
 		if !c.counted && c.modified != 0 {
-			return 0, false
+			return ss.Used{}, false
 		}
-		bytes += c.bytes
+		used.User += c.bytes
 	}
-	return bytes, true
+	return used, true
 }
 
-// recount returns the user's live bytes, and corrects the counters that it finds
+// recount returns the live bytes, and corrects the counters that it finds
 // wrong; those of the write's own collection it leaves to the caller.
-func (st *step) recount() (live int64, err error) {
+func (st *step) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
-	err = st.tx.Each(sqlRecount, p, func(r *spanner.Row) error {
+	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {
 		var id, count, bytes, alive int64
 		if err := r.Columns(&id, &count, &bytes, &alive); err != nil {
 			return err
 		}
-		live += alive
+		live.User += alive
+		if id == st.coll {
+			live.Collection = alive
+		}
 		c := st.rows[id]
 		wrong := !c.counted || c.count != count || c.bytes != bytes
-		c.counted, c.count, c.bytes, c.live = true, count, bytes, alive
+		c.counted, c.count, c.bytes = true, count, bytes
 		if id == ss.TombstoneID {
 			return nil
 		}

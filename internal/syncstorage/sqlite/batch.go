@@ -12,10 +12,37 @@ import (
 
 // Append implements syncstorage.Store.
 func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
+	us = ss.Distinct(us)
+	var totals ss.Delta
 	err = s.write(ctx, kind{name: "sync.append", creates: create}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
+		var before ss.Delta
+		if !create {
+			var err error
+			if before, err = st.batch(b); err != nil {
+				return err
+			}
+		}
+		old, err := st.staged(b, before, us)
+		if err != nil {
+			return err
+		}
+		totals = before.Add(old.delta(us))
+		if err := limits.Check(totals); err != nil {
+			return err
+		}
+		used, err := st.stagedBytes(b, before, nil, nil)
+		if err != nil {
+			return err
+		}
+		if st.after, err = st.stagedBytes(b, totals, us, old); err != nil {
+			return err
+		}
+		st.stage = old
+		return w.Quota.Check(used, st.after)
+	}, func(st *step) error {
 		if create {
 			if err := st.open(0); err != nil {
 				return err
@@ -25,41 +52,18 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 				return err
 			}
 		}
-		before, err := st.batch(b)
-		if err != nil {
+		if err := st.addToBatch(b, us, st.stage); err != nil {
 			return err
 		}
-		used, err := st.stagedBytes(b, before)
-		if err != nil {
-			return err
-		}
-		after := before
-		for i := range us {
-			d, err := st.stage(b, &us[i])
-			if err != nil {
-				return err
-			}
-			after = after.Add(d)
-		}
-		if err := limits.Check(after); err != nil {
-			return err
-		}
-		if err := sqlitedb.Exec(st.c, sqlCountBatch, after.Records, after.Bytes, st.user, st.coll, b); err != nil {
-			return err
-		}
-		grown, err := st.stagedBytes(b, after)
-		if err == nil {
-			err = w.Quota.Check(used, grown)
-		}
-		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: grown}
-		return err
+		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: st.after}
+		return sqlitedb.Exec(st.c, sqlCountBatch, totals.Records, totals.Bytes, st.user, st.coll, b)
 	})
 	return written, err
 }
 
 // batch reads the totals of an open batch.
 func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
-	totals, found, err := sqlitedb.One(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
+	totals, found, err := sqlitedb.QueryRow(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
 		return ss.Delta{Records: s.ColumnInt64(0), Bytes: s.ColumnInt64(1)}
 	}, st.user, st.coll, b, st.w.Now)
 	if err == nil && !found {
@@ -68,46 +72,97 @@ func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
 	return totals, err
 }
 
-// stage adds one record to the batch, over what an earlier append staged.
-func (st *step) stage(b ss.BatchID, u *ss.Update) (ss.Delta, error) {
-	size, found, err := sqlitedb.One(st.c, sqlStagedSize, scanInt64, st.user, st.coll, b, u.ID)
-	if err != nil {
-		return ss.Delta{}, err
-	}
-	var d ss.Delta
-	sql := sqlStageOver
-	if !found {
-		sql, d.Records = sqlStage, 1
-	}
-	if u.Payload.Set {
-		d.Bytes = int64(len(u.Payload.Value)) - size
-	}
-	return d, sqlitedb.Exec(st.c, sql, orNull(u.SortIndex), orNull(u.TTL), orNull(u.Payload), st.user, st.coll, b, u.ID)
+// staged says of each update what an earlier append has staged under its id.
+type staged []struct {
+	there   bool
+	payload ss.Optional[int64] // its bytes, when it has one
 }
 
-// stagedBytes is what the user would have if the batch were committed now. What
-// has expired and what the batch will replace is subtracted only above the
-// quota: below it there is nothing to decide.
-func (st *step) stagedBytes(b ss.BatchID, staged ss.Delta) (int64, error) {
-	q := st.w.Quota
-	if q.Limit <= 0 {
-		return 0, nil
+// delta is what staging the updates adds to the batch.
+func (old staged) delta(us []ss.Update) (d ss.Delta) {
+	for i := range us {
+		if !old[i].there {
+			d.Records++
+		}
+		if us[i].Payload.Set {
+			d.Bytes += int64(len(us[i].Payload.Value)) - old[i].payload.Value
+		}
 	}
-	used, _, err := sqlitedb.One(st.c, sqlUsedBytes, scanInt64, st.user)
-	used += staged.Bytes
-	if err != nil || used <= q.Limit {
-		return used, err
+	return d
+}
+
+// staged looks the updates up in the batch.
+func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, error) {
+	old := make(staged, len(us))
+	if totals.Records == 0 || len(us) == 0 {
+		return old, nil
 	}
-	expired, _, err := sqlitedb.One(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+	ids, err := jsonList(len(us), func(i int) string { return us[i].ID })
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	replaced, _, err := sqlitedb.One(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
-	return used - expired - replaced, err
+	err = sqlitedb.ForEach(st.c, sqlStagedSizes, func(s *sqlite.Stmt) error {
+		o := &old[s.ColumnInt(0)]
+		o.there, o.payload = true, optional(s, 1)
+		return nil
+	}, ids, st.user, st.coll, b)
+	return old, err
+}
+
+// addToBatch stages the updates, over what old says is staged.
+func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
+	for i := range us {
+		u, sql := &us[i], sqlStage
+		if old[i].there {
+			sql = sqlStageOver
+		}
+		err := sqlitedb.Exec(st.c, sql, orNull(u.SortIndex), orNull(u.TTL), orNull(u.Payload), st.user, st.coll, b, u.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stagedBytes is what there would be if the batch were committed now, with the
+// given updates, which totals has counted already. What has expired and what the
+// batch will replace is subtracted only above the quota: below it there is
+// nothing to decide.
+func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
+	q := st.w.Quota
+	if !q.Limited() {
+		return ss.Used{}, nil
+	}
+	used := st.used.Add(totals.Bytes)
+	if !q.Over(used) {
+		return used, nil
+	}
+	expired, err := st.expiredBytes()
+	if err != nil {
+		return ss.Used{}, err
+	}
+	replaced, _, err := sqlitedb.QueryRow(st.c, sqlReplacedBytes, scanInt64, st.user, st.coll, b, st.stamp)
+	if err != nil {
+		return ss.Used{}, err
+	}
+	for i := range us {
+		if !us[i].Payload.Set || old[i].payload.Set {
+			continue // it replaces nothing, or has been counted
+		}
+		h, err := st.lookUp(us[i].ID)
+		if err != nil {
+			return ss.Used{}, err
+		}
+		if h.live(st.stamp) {
+			replaced += h.bytes
+		}
+	}
+	return ss.Used{Collection: used.Collection - expired.Collection, User: used.User - expired.User}.Add(-replaced), nil
 }
 
 // Commit implements syncstorage.Store.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
+	us = ss.Distinct(us)
 	err = s.write(ctx, kind{name: "sync.commit", large: true}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
@@ -116,14 +171,12 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err != nil {
 			return err
 		}
-		for i := range us {
-			d, err := st.stage(b, &us[i])
-			if err != nil {
-				return err
-			}
-			totals = totals.Add(d)
+		if st.stage, err = st.staged(b, totals, us); err != nil {
+			return err
 		}
-		if err := limits.Check(totals); err != nil {
+		return limits.Check(totals.Add(st.stage.delta(us)))
+	}, func(st *step) error {
+		if err := st.addToBatch(b, us, st.stage); err != nil {
 			return err
 		}
 		if err := st.drain(b); err != nil {
@@ -133,6 +186,9 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 			if err := sqlitedb.Exec(st.c, sql, st.user, st.coll, b); err != nil {
 				return err
 			}
+		}
+		if err := st.quota(); err != nil {
+			return err
 		}
 		written, err = st.finish()
 		return err
@@ -144,7 +200,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 // than what should be in memory.
 func (st *step) drain(b ss.BatchID) error {
 	var payload []byte
-	return sqlitedb.Each(st.c, sqlStaged, func(s *sqlite.Stmt) error {
+	return sqlitedb.ForEach(st.c, sqlStaged, func(s *sqlite.Stmt) error {
 		u := ss.Update{ID: s.ColumnText(0), SortIndex: optional(s, 1), TTL: optional(s, 2)}
 		if !s.ColumnIsNull(3) {
 			n := s.ColumnLen(3)
@@ -152,14 +208,14 @@ func (st *step) drain(b ss.BatchID) error {
 			s.ColumnBytes(3, payload)
 			u.Payload = ss.Some(payload)
 		}
-		var old *ss.BSO
-		var bytes int64
+		var old header
 		if st.found.Count > 0 { // a first sync has nothing to look up, and a batch no id twice
 			var err error
-			if old, bytes, err = st.header(u.ID); err != nil {
+			if old, err = st.lookUp(u.ID); err != nil {
 				return err
 			}
 		}
-		return st.put(old, bytes, &u, ss.FromBatch)
+		st.plan(&old, &u, ss.FromBatch)
+		return st.apply()
 	}, st.user, st.coll, b)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -13,17 +14,20 @@ import (
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_bso"}, o, w, func(st *step) error {
-		old, bytes, err := st.header(id)
+		old, err := st.lookUp(id)
 		if err != nil {
 			return err
 		}
-		if old == nil || !old.Live(st.stamp) {
+		if !old.live(st.stamp) {
 			return fault.New(fault.NotFound, "no such record")
 		}
 		if err := w.If.Check(old.Modified); err != nil {
 			return err
 		}
-		if err := st.remove(old, bytes); err != nil {
+		st.planRemoval(&old)
+		return st.quota()
+	}, func(st *step) error {
+		if err := st.apply(); err != nil {
 			return err
 		}
 		written, err = st.finish()
@@ -32,35 +36,32 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 	return written, err
 }
 
-func (st *step) remove(b *ss.BSO, bytes int64) error {
-	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -bytes})
-	if !b.Live(st.stamp) {
-		st.expired += bytes
-	}
-	return sqlitedb.Exec(st.c, sqlDeleteBSO, st.user, st.coll, b.ID)
-}
-
 // DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	err = s.write(ctx, kind{name: "sync.delete_bsos"}, o, w, func(st *step) error {
-		if err := w.If.Check(st.found.Modified); err != nil {
+		if err := w.If.Check(st.found.Modified); err != nil || st.found.Modified == 0 {
 			return err
 		}
+		old, err := st.lookUpAll(len(ids), func(i int) string { return ids[i] })
+		if err != nil {
+			return err
+		}
+		for i := range old {
+			if old[i].row != 0 {
+				st.planRemoval(&old[i])
+			}
+		}
+		return st.quota()
+	}, func(st *step) error {
 		if st.found.Modified == 0 {
 			written = ss.Written{Modified: st.last}
 			return nil
 		}
-		for _, id := range ids {
-			old, bytes, err := st.header(id)
-			if err != nil {
-				return err
-			}
-			if old == nil {
-				continue
-			}
-			if err := st.remove(old, bytes); err != nil {
-				return err
-			}
+		if err := st.apply(); err != nil {
+			return err
 		}
 		written, err = st.finish()
 		return err
@@ -71,9 +72,8 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 // DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_collection", large: true}, o, w, func(st *step) error {
-		if err := w.If.Check(st.found.Modified); err != nil {
-			return err
-		}
+		return w.If.Check(st.found.Modified)
+	}, func(st *step) error {
 		written = ss.Written{Modified: st.last}
 		if !st.found.Row {
 			return nil
@@ -85,12 +85,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 			return nil // only open batches were there
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.Modified}
-		st.delta.Bytes = -st.found.Bytes
-		if err := st.setUser(); err != nil {
-			return err
-		}
-		written.Used, err = st.quota()
-		return err
+		return st.setUser()
 	})
 	return written, err
 }
@@ -101,7 +96,7 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 		return err
 	}
 	return s.db.WriteAlone(ctx, "sync.delete_all", func(c *sqlite.Conn) error {
-		user, _, err := sqlitedb.One(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
+		user, _, err := sqlitedb.QueryRow(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func (s *Store) list(c *sqlite.Conn, user int64, q *ss.Query, release func()) (*
 	}
 	var coll collection
 	if id != ss.TombstoneID {
-		if coll, _, err = sqlitedb.One(c, sqlUserCollection, scanCollection, user, id); err != nil {
+		if coll, _, err = sqlitedb.QueryRow(c, sqlUserCollection, scanCollection, user, id); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +167,7 @@ func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	}
 	sql, args := p.rows(p.columns(), n, 0)
 	whole = true
-	err = sqlitedb.Each(c, sql, func(r *sqlite.Stmt) error {
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		if !p.q.Full {
 			g.Add(scanRow(r), 0)
 			return nil
@@ -202,7 +202,7 @@ func (p *page) stream(c *sqlite.Conn, modified ss.Timestamp, release func()) (*s
 		n++
 	}
 	inner, args := p.rows(`1`, n, 0)
-	count, _, err := sqlitedb.One(c, `SELECT count(*) FROM (`+inner+`)`, func(r *sqlite.Stmt) int { return r.ColumnInt(0) }, args...)
+	count, _, err := sqlitedb.QueryRow(c, `SELECT count(*) FROM (`+inner+`)`, func(r *sqlite.Stmt) int { return r.ColumnInt(0) }, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (p *page) stream(c *sqlite.Conn, modified ss.Timestamp, release func()) (*s
 	var last *ss.BSO
 	if count > 0 {
 		sql, args := p.rows(idColumns, 1, count-1)
-		b, _, err := sqlitedb.One(c, sql, scanRow, args...)
+		b, _, err := sqlitedb.QueryRow(c, sql, scanRow, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (p *page) items(c *sqlite.Conn, count int) iter.Seq2[*ss.BSO, error] {
 		var payload []byte
 		sql, args := p.rows(fullColumns, count, 0)
 		stopped := false
-		err := sqlitedb.Each(c, sql, func(r *sqlite.Stmt) error {
+		err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 			b := scanRow(r)
 			n := r.ColumnLen(3)
 			payload = slices.Grow(payload[:0], n)[:n]

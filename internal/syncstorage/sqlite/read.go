@@ -16,7 +16,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 		return cs, err
 	}
 	err = s.db.Read(ctx, "sync.collections", func(c *sqlite.Conn) error {
-		return sqlitedb.Each(c, sqlCollections, func(r *sqlite.Stmt) error {
+		return sqlitedb.ForEach(c, sqlCollections, func(r *sqlite.Stmt) error {
 			modified := ss.Timestamp(r.ColumnInt64(1))
 			if r.ColumnIsNull(0) { // the user's own row has no name
 				cs.Modified = modified
@@ -35,7 +35,7 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.U
 		return u, err
 	}
 	err = s.db.Read(ctx, "sync.usage", func(c *sqlite.Conn) error {
-		return sqlitedb.Each(c, sqlUsage, func(r *sqlite.Stmt) error {
+		return sqlitedb.ForEach(c, sqlUsage, func(r *sqlite.Stmt) error {
 			if r.ColumnIsNull(0) {
 				u.Modified = ss.Timestamp(r.ColumnInt64(1))
 				return nil
@@ -59,7 +59,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 			return err
 		}
 		b.ID = id
-		horizon, found, err := sqlitedb.One(c, sqlGet, func(r *sqlite.Stmt) ss.Timestamp {
+		horizon, found, err := sqlitedb.QueryRow(c, sqlGet, func(r *sqlite.Stmt) ss.Timestamp {
 			b.SortIndex, b.Modified, b.Expiry = optional(r, 0), ss.Timestamp(r.ColumnInt64(1)), ss.Timestamp(r.ColumnInt64(2))
 			b.Payload = make([]byte, r.ColumnLen(3))
 			r.ColumnBytes(3, b.Payload)
@@ -84,7 +84,7 @@ func (s *Store) lookup(c *sqlite.Conn, name string) (int64, error) {
 	if id := s.cached(name); id != 0 {
 		return id, nil
 	}
-	id, found, err := sqlitedb.One(c, sqlCollectionID, scanInt64, name)
+	id, found, err := sqlitedb.QueryRow(c, sqlCollectionID, scanInt64, name)
 	if found {
 		s.names.Store(name, id)
 	}

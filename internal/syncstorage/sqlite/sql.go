@@ -8,6 +8,7 @@ const (
 	sqlInsertName   = `INSERT INTO collections (name) VALUES (?)`
 	sqlCountName    = `INSERT INTO user_collections (user_id, collection_id, modified, count) VALUES (?, 0, 0, 1)
 		ON CONFLICT DO UPDATE SET count = count + 1`
+	sqlCounters       = `SELECT modified, count, total_bytes, collection_id FROM user_collections WHERE user_id = ?`
 	sqlUserCollection = `SELECT modified, count, total_bytes FROM user_collections WHERE user_id = ? AND collection_id = ?`
 )
 
@@ -18,20 +19,27 @@ const (
 	sqlAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, ?, ?)`
 	sqlSetCollection = `UPDATE user_collections SET modified = ?, count = count + ?, total_bytes = total_bytes + ?
 		WHERE user_id = ? AND collection_id = ?`
-	sqlUsedBytes    = `SELECT coalesce(sum(total_bytes), 0) FROM user_collections WHERE user_id = ? AND collection_id > 0`
-	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)), 0) FROM bsos WHERE expiry <= ? AND user_id = ?`
+	// Of the collection, and of all.
+	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)) FILTER (WHERE collection_id = ?), 0), coalesce(sum(length(payload)), 0)
+		FROM bsos WHERE expiry <= ? AND user_id = ?`
 )
 
 // Records.
 const (
-	sqlHeader = `SELECT sortindex, modified, expiry, length(payload) FROM bsos
+	sqlHeader = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
-	// One of these, by what was found: an upsert costs as much as both.
-	sqlInsertBSO = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	sqlUpdateBSO = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ?
-		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
-	sqlUpdateHeader = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?
-		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+	// Of the ids of a JSON list, with the position in it.
+	sqlHeaders = `SELECT b.rowid, b.sortindex, b.modified, b.expiry, length(b.payload), j.key
+		FROM json_each(?) j CROSS JOIN bsos b
+		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
+	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
+		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id`
+	// One of these, by what was found: an upsert costs as much as both. A stored
+	// record is written by its rowid, which saves a search in the primary key.
+	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	sqlUpdateBSO        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
+	sqlUpdateHeader     = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ? WHERE rowid = ?`
+	sqlDeleteRow        = `DELETE FROM bsos WHERE rowid = ?`
 	sqlDeleteBSO        = `DELETE FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
 	sqlDeleteCollection = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = ?`
 	sqlDeleteUserData   = `DELETE FROM user_collections WHERE user_id = ? AND collection_id > 0`
@@ -45,8 +53,9 @@ const (
 	sqlBatch    = `SELECT count, total_bytes FROM batches
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND expiry > ?`
 	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	sqlStagedSize = `SELECT coalesce(length(payload), 0) FROM batch_bsos
-		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
+	// Of the ids of a JSON list, with the position in it.
+	sqlStagedSizes = `SELECT j.key, length(s.payload) FROM json_each(?) j CROSS JOIN batch_bsos s
+		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.batch_bso_id = j.value`
 	sqlStage = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	// What this record does not say stays as an earlier one has said it.
 	sqlStageOver = `UPDATE batch_bsos SET sortindex = coalesce(?, sortindex), ttl = coalesce(?, ttl), payload = coalesce(?, payload)

@@ -1,7 +1,7 @@
 // Package sqlite keeps Firefox Sync storage in one SQLite file.
 //
 // A write is one step of the file's group-commit writer, which is the lock
-// that the room's rules need: the step reads what is there, asks the rules of
+// that the service's rules need: the step reads what is there, asks the rules of
 // package syncstorage, and writes. A read is one snapshot.
 package sqlite
 
@@ -49,12 +49,4 @@ func orNull[T any](o syncstorage.Optional[T]) any {
 		return nil
 	}
 	return o.Value
-}
-
-// expiry is a moment as an argument that is NULL when it never comes.
-func expiry(t syncstorage.Timestamp) any {
-	if t == 0 {
-		return nil
-	}
-	return t
 }

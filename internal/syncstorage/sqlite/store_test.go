@@ -31,7 +31,7 @@ func TestStatements(t *testing.T) {
 	t.Parallel()
 	s, ctx := open(t, nil), t.Context()
 	o := syncstorage.Owner{UID: 1}
-	w := syncstorage.Write{Collection: "toys", Now: 1000, MaxNames: 10, Quota: syncstorage.Quota{Limit: 10, Enforce: true}}
+	w := syncstorage.Write{Collection: "toys", Now: 1000, MaxNames: 10, Quota: syncstorage.Quota{User: 10, Enforce: true}}
 	limits := syncstorage.BatchLimits{Records: 10, Bytes: 100}
 	u := syncstorage.Update{ID: "a", Payload: syncstorage.Some([]byte("x"))}
 	must := func(err error) {

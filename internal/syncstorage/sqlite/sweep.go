@@ -44,7 +44,7 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 		bytes      int64
 	}
 	var due []record
-	err := sqlitedb.Each(c, sqlExpiredBSOs, func(r *sqlite.Stmt) error {
+	err := sqlitedb.ForEach(c, sqlExpiredBSOs, func(r *sqlite.Stmt) error {
 		due = append(due, record{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnText(2), r.ColumnInt64(3)})
 		return nil
 	}, now, limit)
@@ -72,7 +72,7 @@ func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 		user, coll int64
 		id         string
 	}
-	b, found, err := sqlitedb.One(c, sqlExpiredBatch, func(r *sqlite.Stmt) batch {
+	b, found, err := sqlitedb.QueryRow(c, sqlExpiredBatch, func(r *sqlite.Stmt) batch {
 		return batch{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnText(2)}
 	}, now)
 	if err != nil || !found {

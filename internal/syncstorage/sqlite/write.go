@@ -9,20 +9,27 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// step is a write under way: what it found under the lock and what it has
-// changed so far.
+// step is a write under way: what it found under the lock and what it is going
+// to change.
 type step struct {
 	c     *sqlite.Conn
 	user  int64
 	w     ss.Write
 	coll  int64 // 0: the collection's name is unknown
+	named bool  // the collection's name is new, and change creates it
 	known bool  // the user has a row
 	last  ss.Timestamp
 	found collection
+	used  ss.Used      // by the counters, before the step
 	stamp ss.Timestamp // of this write
 
+	changes
 	delta   ss.Delta
-	expired int64 // bytes of expired records that the step replaced or deleted
+	expired int64 // bytes of expired records that the step replaces or deletes
+	expires int64 // bytes of records that have expired by the end of the step
+	applied bool  // records are written already
+	stage   staged
+	after   ss.Used // what quota has found
 }
 
 // collection is a row of user_collections.
@@ -44,42 +51,41 @@ type kind struct {
 	large   bool // they may change any number of records
 }
 
-// write runs fn as one step of the writer. A new name reaches the cache only
-// once it is durable.
-func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
+// write runs a step of the writer in two parts: judge reads and decides, and
+// change writes what was decided. Both may run again and start over then. A new
+// name reaches the cache only once it is durable.
+func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, judge, change func(*step) error) error {
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
+	var st *step
 	coll := s.cached(w.Collection)
-	fresh := coll == 0
-	run := s.db.Write
-	if k.large {
-		run = s.db.WriteAlone
+	begin := func(c *sqlite.Conn) error {
+		st = &step{c: c, user: o.UID, w: w, coll: coll}
+		if err := st.begin(k.creates); err != nil {
+			return err
+		}
+		return judge(st)
 	}
-	err := run(ctx, k.name, func(c *sqlite.Conn) (err error) {
-		st := &step{c: c, user: o.UID, w: w, coll: coll}
-		if fresh {
-			if st.coll, err = resolve(c, o.UID, w, k.creates); err != nil {
+	end := func(*sqlite.Conn) error {
+		if err := st.name(); err != nil {
+			return err
+		}
+		return change(st)
+	}
+	var err error
+	if k.large {
+		err = s.db.WriteAlone(ctx, k.name, func(c *sqlite.Conn) error {
+			if err := begin(c); err != nil {
 				return err
 			}
-			coll = st.coll
-		}
-		user, _, err := sqlitedb.One(c, sqlUserCollection, scanCollection, o.UID, ss.TombstoneID)
-		if err != nil {
-			return err
-		}
-		if st.found, _, err = sqlitedb.One(c, sqlUserCollection, scanCollection, o.UID, st.coll); err != nil {
-			return err
-		}
-		if st.coll == ss.TombstoneID {
-			st.found = collection{} // an unknown name, not the user's own row
-		}
-		st.known, st.last = user.Row, user.Modified
-		st.stamp = ss.NextStamp(w.Now, st.last)
-		return fn(st)
-	})
-	if err == nil && fresh && coll != 0 {
-		s.names.Store(w.Collection, coll)
+			return end(c)
+		})
+	} else {
+		err = s.db.WriteJudged(ctx, k.name, begin, end)
+	}
+	if err == nil && coll == 0 && st.coll != 0 {
+		s.names.Store(w.Collection, st.coll)
 	}
 	return err
 }
@@ -93,23 +99,51 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
-// resolve finds the id of a name, or gives it one.
-func resolve(c *sqlite.Conn, user int64, w ss.Write, create bool) (int64, error) {
-	id, found, err := sqlitedb.One(c, sqlCollectionID, scanInt64, w.Collection)
-	if err != nil || found || !create {
-		return id, err
+// begin reads the id of the collection's name and the counters of the user, in
+// one statement: a user has few collections.
+func (st *step) begin(creates bool) error {
+	if st.coll == 0 {
+		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
+		if err != nil {
+			return err
+		}
+		st.coll, st.named = id, !found && creates
 	}
-	mine, _, err := sqlitedb.One(c, sqlUserCollection, scanCollection, user, ss.TombstoneID)
+	var user collection
+	err := sqlitedb.ForEach(st.c, sqlCounters, func(s *sqlite.Stmt) error {
+		c := scanCollection(s)
+		switch id := s.ColumnInt64(3); id {
+		case ss.TombstoneID:
+			user = c
+			return nil
+		case st.coll:
+			st.found = c
+			st.used.Collection = c.Bytes
+		}
+		st.used.User += c.Bytes
+		return nil
+	}, st.user)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if mine.Count >= int64(w.MaxNames) {
-		return 0, ss.ErrTooManyNames
+	if st.named && user.Count >= int64(st.w.MaxNames) {
+		return ss.ErrTooManyNames
 	}
-	if err := sqlitedb.Exec(c, sqlInsertName, w.Collection); err != nil {
-		return 0, err
+	st.known, st.last = user.Row, user.Modified
+	st.stamp = ss.NextStamp(st.w.Now, st.last)
+	return nil
+}
+
+// name gives a new name its id.
+func (st *step) name() error {
+	if !st.named {
+		return nil
 	}
-	return c.LastInsertRowID(), sqlitedb.Exec(c, sqlCountName, user)
+	if err := sqlitedb.Exec(st.c, sqlInsertName, st.w.Collection); err != nil {
+		return err
+	}
+	st.coll, st.known = st.c.LastInsertRowID(), true
+	return sqlitedb.Exec(st.c, sqlCountName, st.user)
 }
 
 // open makes sure that the collection has a row, which its records need as
@@ -121,18 +155,13 @@ func (st *step) open(modified ss.Timestamp) error {
 	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
-// finish moves the stamps, counts what the step changed, and holds it against
-// the quota; its error undoes the step.
+// finish moves the stamps and counts what the step changed.
 func (st *step) finish() (ss.Written, error) {
 	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
-	if err != nil {
-		return ss.Written{}, err
+	if err == nil {
+		err = st.setUser()
 	}
-	if err := st.setUser(); err != nil {
-		return ss.Written{}, err
-	}
-	used, err := st.quota()
-	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: used}, err
+	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after}, err
 }
 
 // setUser moves the user's stamp.
@@ -144,42 +173,36 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota returns the user's bytes after the step. What has expired and is not
-// swept yet is subtracted only where it decides, because finding it costs.
-func (st *step) quota() (int64, error) {
+// quota checks what the step has planned, or applied, against the quota. What has expired and
+// is not swept yet is subtracted only where it decides, because finding it costs.
+func (st *step) quota() error {
 	q := st.w.Quota
-	if q.Limit <= 0 {
-		return 0, nil
+	if !q.Limited() {
+		return nil
 	}
-	after, _, err := sqlitedb.One(st.c, sqlUsedBytes, scanInt64, st.user)
-	if err != nil {
-		return 0, err
-	}
+	st.after = st.used.Add(st.delta.Bytes)
 	// A record that takes the place of an expired one is new to the quota,
 	// though the counters may not grow.
-	before := after - st.delta.Bytes - st.expired
-	if q.Exceeded(before, after) {
-		expired, _, err := sqlitedb.One(st.c, sqlExpiredBytes, scanInt64, st.stamp, st.user)
+	grown := st.delta.Bytes + st.expired
+	if q.Exceeded(st.after.Add(-grown), st.after) {
+		expired, err := st.expiredBytes()
 		if err != nil {
-			return 0, err
+			return err
 		}
-		before -= expired
-		after -= expired
+		st.after = ss.Used{Collection: st.after.Collection - expired.Collection, User: st.after.User - expired.User}
+		if !st.applied {
+			st.after = st.after.Add(st.expired - st.expires)
+		}
 	}
-	return after, q.Check(before, after)
+	return q.Check(st.after.Add(-grown), st.after)
 }
 
-// header reads a record without its payload, and the payload's length.
-func (st *step) header(id string) (b *ss.BSO, bytes int64, err error) {
-	var found ss.BSO
-	bytes, ok, err := sqlitedb.One(st.c, sqlHeader, func(s *sqlite.Stmt) int64 {
-		found = ss.BSO{ID: id, SortIndex: optional(s, 0), Modified: ss.Timestamp(s.ColumnInt64(1)), Expiry: ss.Timestamp(s.ColumnInt64(2))}
-		return s.ColumnInt64(3)
-	}, st.user, st.coll, id)
-	if err != nil || !ok {
-		return nil, 0, err
-	}
-	return &found, bytes, nil
+// expiredBytes is what has expired and is not swept yet.
+func (st *step) expiredBytes() (ss.Used, error) {
+	used, _, err := sqlitedb.QueryRow(st.c, sqlExpiredBytes, func(s *sqlite.Stmt) ss.Used {
+		return ss.Used{Collection: s.ColumnInt64(0), User: s.ColumnInt64(1)}
+	}, st.coll, st.stamp, st.user)
+	return used, err
 }
 
 func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
@@ -189,85 +212,55 @@ func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
 	return ss.Some(s.ColumnInt64(col))
 }
 
-// put merges one record into the collection.
-func (st *step) put(old *ss.BSO, oldBytes int64, u *ss.Update, mode ss.MergeMode) error {
-	b, delta := ss.Merge(old, u, st.stamp, mode)
-	live := old != nil && old.Live(st.stamp)
-	if live && !u.Payload.Set {
-		// The payload stays where it is; old was read without it.
-		st.delta = st.delta.Add(delta)
-		return sqlitedb.Exec(st.c, sqlUpdateHeader, orNull(b.SortIndex), b.Modified, expiry(b.Expiry), st.user, st.coll, b.ID)
-	}
-	delta.Bytes -= oldBytes
-	if old != nil && !live {
-		st.expired += oldBytes
-	}
-	st.delta = st.delta.Add(delta)
-	sql := sqlUpdateBSO
-	if old == nil {
-		sql = sqlInsertBSO
-	}
-	return sqlitedb.Exec(st.c, sql, orNull(b.SortIndex), b.Modified, expiry(b.Expiry), b.Payload, st.user, st.coll, b.ID)
-}
-
-// putAll merges records in their order.
-func (st *step) putAll(us []ss.Update, mode ss.MergeMode) error {
-	for i := range us {
-		old, bytes, err := st.header(us[i].ID)
-		if err != nil {
-			return err
-		}
-		if err := st.put(old, bytes, &us[i], mode); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.put", creates: true}, o, w, func(st *step) error {
-		old, bytes, err := st.header(u.ID)
+		old, err := st.lookUp(u.ID)
 		if err != nil {
 			return err
 		}
-		if err := w.If.Check(modified(old, st.stamp)); err != nil {
+		if err := w.If.Check(old.modified(st.stamp)); err != nil {
 			return err
 		}
-		if err := st.open(st.stamp); err != nil {
-			return err
-		}
-		if err := st.put(old, bytes, &u, ss.Direct); err != nil {
-			return err
-		}
-		written, err = st.finish()
+		st.plan(&old, &u, ss.Direct)
+		return st.quota()
+	}, func(st *step) error {
+		written, err = st.store()
 		return err
 	})
 	return written, err
-}
-
-// modified is the stamp of a record as a precondition sees it.
-func modified(b *ss.BSO, horizon ss.Timestamp) ss.Timestamp {
-	if b == nil || !b.Live(horizon) {
-		return 0
-	}
-	return b.Modified
 }
 
 // Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
+	us = ss.Distinct(us)
 	err = s.write(ctx, kind{name: "sync.post", creates: true}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
-		if err := st.open(st.stamp); err != nil {
+		old, err := st.lookUpAll(len(us), func(i int) string { return us[i].ID })
+		if err != nil {
 			return err
 		}
-		if err := st.putAll(us, ss.Direct); err != nil {
-			return err
+		st.expect(len(us))
+		for i := range us {
+			st.plan(&old[i], &us[i], ss.Direct)
 		}
-		written, err = st.finish()
+		return st.quota()
+	}, func(st *step) error {
+		written, err = st.store()
 		return err
 	})
 	return written, err
+}
+
+// store writes the planned records, whose collection may be new.
+func (st *step) store() (ss.Written, error) {
+	if err := st.open(st.stamp); err != nil {
+		return ss.Written{}, err
+	}
+	if err := st.apply(); err != nil {
+		return ss.Written{}, err
+	}
+	return st.finish()
 }

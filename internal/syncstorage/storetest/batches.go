@@ -18,6 +18,7 @@ func batchChecks() []check {
 		{"TTLCountsFromTheCommit", batchTTL},
 		{"Lifetime", batchLifetime},
 		{"LifetimeOnASlowClock", batchSlowClock},
+		{"RefusedCommit", refusedCommit},
 		{"CommittedTwice", committedTwice},
 		{"SideBySide", sideBySide},
 		{"WriteMeanwhile", writeMeanwhile},
@@ -189,6 +190,40 @@ func batchSlowClock(t *testing.T, u *user) {
 	u.append("bookmarks", b, bso("c", "x"))
 	equal(t, "stamp", u.commit("bookmarks", b).Modified, noon+tick)
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b", "c")
+}
+
+// refusedCommit: a commit that is refused, for whatever reason, leaves the batch
+// as it was. What came with it is not there after a good commit.
+func refusedCommit(t *testing.T, u *user) {
+	for _, tc := range []struct {
+		name   string
+		change func(u *user, w *ss.Write, l *ss.BatchLimits)
+		want   error
+	}{
+		{"precondition", func(u *user, w *ss.Write, _ *ss.BatchLimits) { w.If = ifUnmodifiedSince(noon - tick) }, &ss.PreconditionError{Modified: noon}},
+		{"limits", func(_ *user, _ *ss.Write, l *ss.BatchLimits) { l.Records = 2 }, ss.ErrBatchTooLarge},
+		{"quota", func(_ *user, w *ss.Write, _ *ss.BatchLimits) { w.Quota = ss.Quota{User: 10, Enforce: true} }, ss.ErrQuota},
+	} {
+		u := u.other()
+		u.put("bookmarks", bso("old", "old"))
+		b := u.stage("bookmarks", ss.Update{ID: "staged", SortIndex: ss.Some[int64](1), Payload: text("12345")}, bso("other", "x"))
+		w, l := u.write("bookmarks"), limits()
+		tc.change(u, &w, &l)
+		before := u.state()
+		for _, us := range [][]ss.Update{
+			{bso("new", "xxxxx"), bso("old", "changed")},
+			{{ID: "staged", SortIndex: ss.Some[int64](2), Payload: text("123456"), TTL: ss.Some[int64](1)}, bso("new", "x")},
+		} {
+			_, err := u.store.Commit(t.Context(), u.owner, w, b, us, l)
+			wantError(t, tc.name, err, tc.want)
+			u.wantState(tc.name, before)
+		}
+		u.append("bookmarks", b, bso("other", "y"))
+		m := u.commit("bookmarks", b, bso("last", "z")).Modified
+		equalIDs(t, tc.name+": records", u.list("bookmarks"), "old", "last", "other", "staged")
+		equal(t, tc.name+": old", u.get("bookmarks", "old").payload, "old")
+		equal(t, tc.name+": staged", u.get("bookmarks", "staged"), record{id: "staged", index: ss.Some[int64](1), payload: "12345", modified: m})
+	}
 }
 
 // committedTwice: the second commit is refused and changes nothing.

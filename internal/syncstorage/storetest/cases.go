@@ -138,23 +138,52 @@ func PreconditionCases() []PreconditionCase {
 
 // QuotaCase is a line of the table that defines Quota.Exceeded.
 type QuotaCase struct {
-	Name          string
-	Limit         int64 // bytes
-	Before, After int64 // bytes of the user
-	Exceeded      bool
+	Name             string
+	Collection, User int64 // limits in bytes; 0: none
+	Others           int64 // bytes in the user's other collections
+	Before, After    int64 // bytes of the collection
+	Exceeded         bool
 }
 
 // QuotaCases is the table.
 func QuotaCases() []QuotaCase {
 	return []QuotaCase{
-		{"no limit", 0, 0, 1 << 20, false},
-		{"from nothing to the limit", 100, 0, 100, false},
-		{"from nothing over it", 100, 0, 101, true},
-		{"from the limit over it", 100, 100, 101, true},
-		{"over it and growing", 100, 150, 151, true},
-		{"over it and the same", 100, 150, 150, false},
-		{"over it and shrinking", 100, 150, 149, false},
-		{"back to the limit", 100, 150, 100, false},
-		{"under it and shrinking", 100, 50, 0, false},
+		{"no limit", 0, 0, 0, 0, 1 << 16, false},
+
+		{"user: from nothing to the limit", 0, 100, 0, 0, 100, false},
+		{"user: from nothing over it", 0, 100, 0, 0, 101, true},
+		{"user: from the limit over it", 0, 100, 0, 100, 101, true},
+		{"user: over it and growing", 0, 100, 0, 150, 151, true},
+		{"user: over it and the same", 0, 100, 0, 150, 150, false},
+		{"user: over it and shrinking", 0, 100, 0, 150, 149, false},
+		{"user: back to the limit", 0, 100, 0, 150, 100, false},
+		{"user: under it and shrinking", 0, 100, 0, 50, 0, false},
+		{"user: to the limit with other collections", 0, 100, 60, 0, 40, false},
+		{"user: over it with other collections", 0, 100, 60, 0, 41, true},
+		{"user: over it by other collections", 0, 100, 150, 20, 20, false},
+
+		{"collection: to the limit", 100, 0, 0, 0, 100, false},
+		{"collection: over it", 100, 0, 0, 99, 101, true},
+		{"collection: over it and growing", 100, 0, 0, 150, 151, true},
+		{"collection: over it and shrinking", 100, 0, 0, 150, 149, false},
+		{"collection: others do not count", 100, 0, 500, 0, 100, false},
+		{"collection: over it beside others", 100, 0, 500, 0, 101, true},
+
+		{"both: to both limits", 50, 100, 50, 0, 50, false},
+		{"both: over that of the collection", 50, 100, 10, 0, 51, true},
+		{"both: over that of the user", 50, 100, 60, 0, 41, true},
+		{"both: shrinking, and over both", 50, 100, 60, 80, 79, false},
+		{"both: growing in the collection's limit, over the user's", 50, 100, 200, 10, 11, true},
+		{"both: growing in the user's limit, over the collection's", 50, 1000, 200, 60, 61, true},
 	}
+}
+
+// Quota is the limits of the case.
+func (c QuotaCase) Quota(enforce bool) ss.Quota {
+	return ss.Quota{Collection: c.Collection, User: c.User, Enforce: enforce}
+}
+
+// Used is the bytes of the case when the collection has so many.
+func (c QuotaCase) Used(bytes int64) ss.Used {
+	return ss.Used{Collection: bytes, User: c.Others + bytes}
 }

@@ -2,12 +2,10 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	ss "holdfast/internal/syncstorage"
-	"holdfast/internal/testdb"
 )
 
 func faultChecks() []check {
@@ -18,12 +16,12 @@ func faultChecks() []check {
 	return checks
 }
 
-func (u *user) faulty(t *testing.T) *testdb.Trip {
+func (u *user) faulty(t *testing.T) *suite.Trip {
 	t.Helper()
 	if u.h.Faulty == nil {
 		t.Skip("the backend has no Faulty in its Harness")
 	}
-	p := &testdb.Trip{}
+	p := &suite.Trip{}
 	u.store = u.h.Faulty(t, p.Fault)
 	return p
 }
@@ -49,30 +47,23 @@ func faultySteps() []method {
 // there, and the next step works.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
-	for n := int64(1); ; n++ {
+	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
 		u := u.other()
 		u.post("bookmarks", bso("a", "old"), bso("b", "old"))
 		u.put("tabs", bso("a", "old"))
 		b := u.stage("bookmarks", bso("b", "staged"), bso("c", "staged"))
 		u.wait(1e9)
 		before := u.state()
-		point, err := p.Try(t, n, func() error { return m.call(t.Context(), u, "bookmarks", b, ss.Precondition{}) })
-		if point == "" {
-			must(t, m.name, err)
-			return
+		return func() error { return m.call(t.Context(), u, "bookmarks", b, ss.Precondition{}) }, func(what string) {
+			u.wantState(what, before)
+			u.append("bookmarks", b, bso("d", "after"))
+			u.commit("bookmarks", b)
+			equalIDs(t, what+": records in the end", u.list("bookmarks"), "a", "b", "c", "d")
+			equal(t, what+": a has", u.get("bookmarks", "a").payload, "old")
+			u.state()
+			must(t, m.name+" after "+what, m.call(t.Context(), u, "bookmarks", u.stage("bookmarks"), ss.Precondition{}))
 		}
-		what := fmt.Sprintf("%s that fails at %q", m.name, point)
-		wantFault(t, what, err, fault.Unavailable)
-		u.wantState(what, before)
-		u.append("bookmarks", b, bso("d", "after"))
-		u.commit("bookmarks", b)
-		equalIDs(t, what+": records in the end", u.list("bookmarks"), "a", "b", "c", "d")
-		if got := u.get("bookmarks", "a").payload; got != "old" && !(u.h.StagesFirst && got == "changed") {
-			t.Errorf("%s: a has %q", what, got)
-		}
-		u.state()
-		must(t, m.name+" after "+what, m.call(t.Context(), u, "bookmarks", u.stage("bookmarks"), ss.Precondition{}))
-	}
+	})
 }
 
 // faultySweep: a sweep that fails has removed nothing of what is alive, and
@@ -84,15 +75,10 @@ func faultySweep(t *testing.T, u *user) {
 	u.stage("forms", bso("a", "x"))
 	u.now += 3 * hour
 	before := u.state()
-	for n := int64(1); ; n++ {
-		point, err := p.Try(t, n, func() error { _, err := u.store.Sweep(t.Context(), u.now, 100); return err })
-		if point == "" {
-			must(t, "Sweep", err)
-			break
-		}
-		wantFault(t, "a sweep that fails at "+point, err, fault.Unavailable)
-		u.wantState("it", before)
-	}
+	p.FailEach(t, "Sweep", func() (operation func() error, check func(what string)) {
+		return func() error { _, err := u.store.Sweep(t.Context(), u.now, 100); return err },
+			func(what string) { u.wantState(what, before) }
+	})
 	u.drain()
 	u.wantState("the sweep", before)
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holdfast/internal/suite"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -36,18 +37,18 @@ type machine struct {
 
 func randomSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
-	rapid.Check(t, func(rt *rapid.T) {
+	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		m := &machine{user: u.other(), model: newModel()}
 		m.t, m.now = rt, dawn
 		m.quota = rapid.Bool().Draw(rt, "under a quota")
 		m.limits = ss.BatchLimits{Records: rapid.Int64Range(1, 5).Draw(rt, "records"), Bytes: rapid.Int64Range(5, 50).Draw(rt, "bytes")}
 		// The next run counts what it sweeps.
-		defer func() {
+		rt.Cleanup(func() {
 			if err := m.store.DeleteAll(context.Background(), m.owner, ss.Precondition{}); err != nil {
 				rt.Errorf("DeleteAll: %v", err)
 			}
-		}()
-		rt.Repeat(map[string]func(*rapid.T){
+		})
+		return map[string]func(*rapid.T){
 			"Get":              m.stepGet,
 			"List":             m.stepList,
 			"Put":              m.stepPut,
@@ -63,7 +64,7 @@ func randomSteps(t *testing.T, u *user) {
 			"Sweep":            m.stepSweep,
 			"time":             m.stepTime,
 			"":                 m.compare,
-		})
+		}
 	})
 }
 
@@ -119,7 +120,11 @@ func (m *machine) drawWrite(rt *rapid.T) ss.Write {
 	collection := drawCollection(rt)
 	w := m.writeIf(collection, m.drawIf(rt, collection))
 	if m.quota {
-		w.Quota = ss.Quota{Limit: rapid.Int64Range(0, 60).Draw(rt, "quota"), Enforce: rapid.Bool().Draw(rt, "enforce")}
+		w.Quota = ss.Quota{
+			Collection: rapid.Int64Range(0, 40).Draw(rt, "quota of a collection"),
+			User:       rapid.Int64Range(0, 60).Draw(rt, "quota of the user"),
+			Enforce:    rapid.Bool().Draw(rt, "enforce"),
+		}
 	}
 	return w
 }
@@ -142,8 +147,9 @@ func (m *machine) stored(w ss.Write, slack int64, got ss.Written, err error) fun
 	return func(want ss.Written, wantErr error) {
 		m.t.Helper()
 		m.answered(got, err)(want, wantErr)
-		if err == nil && w.Quota.Limit > 0 && (got.Used < want.Used || got.Used > want.Used+slack) {
-			m.t.Errorf("Used is %d, want %d and up to %d more", got.Used, want.Used, slack)
+		between := func(got, want int64) bool { return want <= got && got <= want+slack }
+		if err == nil && w.Quota.Limited() && !(between(got.Used.Collection, want.Used.Collection) && between(got.Used.User, want.Used.User)) {
+			m.t.Errorf("Used is %v, want %v and up to %d more", got.Used, want.Used, slack)
 		}
 	}
 }

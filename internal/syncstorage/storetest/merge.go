@@ -13,6 +13,7 @@ func mergeChecks() []check {
 		{"Table", mergeTable},
 		{"StageTable", stageTable},
 		{"NewAndOldInOneWrite", newAndOld},
+		{"FewAndMany", fewAndMany},
 		{"OnlyTTL", onlyTTL},
 	}
 }
@@ -89,6 +90,34 @@ func newAndOld(t *testing.T, u *user) {
 		equal(t, want.id, u.get("bookmarks", want.id), want)
 	}
 	u.state()
+}
+
+// fewAndMany: a write finds its records whether they are few or most of the
+// collection, in any order, beside ids that are new.
+func fewAndMany(t *testing.T, u *user) {
+	const records = 20
+	id := func(i int) string { return fmt.Sprintf("%c%d", "bB"[i%2], i) }
+	for _, n := range []int{1, 2, records / 2, records} {
+		u := u.other()
+		var first []ss.Update
+		for i := range records {
+			first = append(first, bso(id(i), "old"))
+		}
+		before := u.post("bookmarks", first...).Modified
+		u.wait(1e9)
+		us := []ss.Update{bso("z", "new"), bso("b", "new"), bso("A", "new")}
+		for i := range n {
+			us = append(us, bso(id(records-1-i), fmt.Sprint("new ", i)))
+		}
+		m := u.post("bookmarks", us...).Modified
+		for _, up := range us {
+			equal(t, up.ID, u.get("bookmarks", up.ID), record{id: up.ID, payload: string(up.Payload.Value), modified: m})
+		}
+		for i := range records - n {
+			equal(t, id(i), u.get("bookmarks", id(i)), record{id: id(i), payload: "old", modified: before})
+		}
+		equal(t, "records", u.state().shelves["bookmarks"].records, records+3)
+	}
 }
 
 // onlyTTL keeps the record's stamp and moves the collection's, and a ttl of 0

@@ -9,7 +9,7 @@ import (
 )
 
 // model is the contract of a Store for one user, as plain maps that use the
-// rules of the room: slow, simple, and not safe for concurrent use. A step
+// rules of the service: slow, simple, and not safe for concurrent use. A step
 // that is refused leaves it as it was.
 type model struct {
 	last        ss.Timestamp // the user's greatest stamp, tombstones included

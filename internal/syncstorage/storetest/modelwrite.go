@@ -6,8 +6,10 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// bytes is what the user has against a quota.
-func (m *model) bytes(now ss.Timestamp) int64 { return m.Usage(now).Bytes() }
+// used is what counts for a quota.
+func (m *model) used(collection string, now ss.Timestamp) ss.Used {
+	return ss.Used{Collection: m.collection(collection).usage(now).Bytes, User: m.Usage(now).Bytes()}
+}
 
 // merged is the collection after the updates at the stamp.
 func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp, mode ss.MergeMode) *modelCollection {
@@ -27,8 +29,8 @@ func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp,
 // the quota forbids it.
 func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	old := m.collection(w.Collection)
-	before := m.bytes(w.Now)
-	used := before - old.usage(w.Now).Bytes + c.usage(w.Now).Bytes
+	before := m.used(w.Collection, w.Now)
+	used := before.Add(c.usage(w.Now).Bytes - before.Collection)
 	if err := w.Quota.Check(before, used); err != nil {
 		return ss.Written{}, err
 	}
@@ -100,9 +102,9 @@ func (m *model) Append(w ss.Write, id ss.BatchID, create bool, us []ss.Update, l
 	b, err := m.batch(w, id, us, limits)
 	if err == nil {
 		stamp := ss.NextStamp(w.Now, m.last)
-		used := func(us map[string]ss.Update) int64 {
-			c := m.merged(w.Collection, us, stamp, ss.FromBatch)
-			return m.bytes(w.Now) - m.collection(w.Collection).usage(w.Now).Bytes + c.usage(w.Now).Bytes
+		used := func(us map[string]ss.Update) ss.Used {
+			now := m.used(w.Collection, w.Now)
+			return now.Add(m.merged(w.Collection, us, stamp, ss.FromBatch).usage(w.Now).Bytes - now.Collection)
 		}
 		before, after := used(m.batches[id].records), used(b.records)
 		if err = w.Quota.Check(before, after); err == nil {
@@ -172,7 +174,7 @@ func (m *model) DeleteCollection(w ss.Write) (ss.Written, error) {
 		m.last = ss.NextStamp(w.Now, m.last)
 		delete(m.collections, w.Collection)
 	}
-	return ss.Written{Modified: m.last, Previous: c.modified, Used: m.bytes(w.Now)}, nil
+	return ss.Written{Modified: m.last, Previous: c.modified}, nil
 }
 
 // DeleteAll is Store.DeleteAll.

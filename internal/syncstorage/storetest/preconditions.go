@@ -19,7 +19,6 @@ func preconditionChecks() []check {
 		{"MissingRecord", preconditionMissing},
 		{"HiddenCollection", preconditionHidden},
 		{"RefusedAppend", refusedAppend},
-		{"RefusedCommit", refusedCommit},
 	}
 }
 
@@ -154,19 +153,6 @@ func refusedAppend(t *testing.T, u *user) {
 	b = u.stage("bookmarks", bso("b", "x"))
 	_, err = u.store.Append(t.Context(), u.owner, never, b, false, []ss.Update{bso("b", "y"), bso("c", "y")}, limits())
 	wantFault(t, "Append", err, fault.Precondition)
-	u.commit("bookmarks", b)
-	equalIDs(t, "records", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
-	equal(t, "payload", u.get("bookmarks", "b").payload, "x")
-}
-
-// refusedCommit: a commit that is refused leaves the batch as it was.
-func refusedCommit(t *testing.T, u *user) {
-	stamp := u.put("bookmarks", bso("a", "x")).Modified
-	b := u.stage("bookmarks", bso("b", "x"))
-	before := u.state()
-	_, err := u.store.Commit(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(stamp-tick)), b, []ss.Update{bso("b", "y"), bso("c", "y")}, limits())
-	wantError(t, "Commit", err, &ss.PreconditionError{Modified: stamp})
-	u.wantState("a refused commit", before)
 	u.commit("bookmarks", b)
 	equalIDs(t, "records", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
 	equal(t, "payload", u.get("bookmarks", "b").payload, "x")

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -146,31 +145,10 @@ func (u *user) wantState(after string, want state) {
 	}
 }
 
-func must(t tb, step string, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%s: %v", step, err)
-	}
-}
-
-func equal[T comparable](t tb, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
 func equalIDs(t tb, what string, got page, want ...string) {
 	t.Helper()
 	if !slices.Equal(got.ids(), want) {
 		t.Errorf("%s: %q, want %q", what, got.ids(), want)
-	}
-}
-
-func wantFault(t tb, step string, err error, code fault.Code) {
-	t.Helper()
-	if !fault.Is(err, code) {
-		t.Errorf("%s: %v, want %v", step, err, code)
 	}
 }
 

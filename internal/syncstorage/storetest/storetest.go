@@ -5,7 +5,7 @@
 // tests share, as users do, and all run in parallel. The suite turns the clock
 // itself, because every step of a Store is told what time it is.
 //
-// The tables of cases of the room's rules are here too, exported, so that the
+// The tables of cases of the service's rules are here too, exported, so that the
 // rule in package syncstorage and its restatement in a backend's SQL are held
 // against the same lines.
 package storetest
@@ -14,6 +14,7 @@ import (
 	"context"
 	"testing"
 
+	"holdfast/internal/suite"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -39,10 +40,6 @@ type Harness struct {
 	// down by what the others leave behind.
 	Apart bool
 
-	// StagesFirst says that Commit stages the records of its request in a step of
-	// its own, which stays when the commit itself does not come to pass.
-	StagesFirst bool
-
 	// BatchRecords is how many records a batch can hold where the engine sets
 	// a bound; 0 means that it sets none.
 	BatchRecords int
@@ -56,79 +53,59 @@ type Harness struct {
 // that is Apart; what it opens is closed by a cleanup of its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
-	all := groups()
-	known := map[string]bool{}
-	for _, g := range all {
-		for _, c := range g.checks {
-			known[g.name+"/"+c.name] = true
-		}
-	}
-	for name := range h.Exempt {
-		if !known[name] {
-			t.Errorf("%s is exempt and does not exist", name)
-		}
-	}
-	for _, g := range all {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range g.checks {
-				t.Run(c.name, func(t *testing.T) {
-					if !g.serial {
-						t.Parallel()
-					}
-					if reason, exempt := h.Exempt[g.name+"/"+c.name]; exempt {
-						t.Skip("exempt: " + reason)
-					}
-					h := h
-					if h.Apart {
-						h = open(t)
-					}
-					u := newUser(t, h)
-					if g.serial {
-						u.now = dawn
-					}
-					c.run(t, u)
-				})
+	suite.Suite[*user]{
+		Groups: groups(), Exempt: h.Exempt,
+		New: func(t *testing.T, g suite.Group[*user]) *user {
+			h := h
+			if h.Apart {
+				h = open(t)
 			}
-		})
-	}
+			u := newUser(t, h)
+			if g.Serial {
+				u.now = dawn
+			}
+			return u
+		},
+	}.Run(t)
+}
+
+// Short names for what every suite has.
+type tb = suite.TB
+
+var (
+	must      = suite.Must
+	wantFault = suite.WantFault
+)
+
+func equal[T any](t tb, what string, got, want T) {
+	t.Helper()
+	suite.Equal(t, what, got, want)
 }
 
 // check is one test; the user it gets is fresh.
-type check struct {
-	name string
-	run  func(t *testing.T, u *user)
-}
+type check = suite.Case[*user]
 
-// group is the tests of one subject.
-type group struct {
-	name   string
-	checks []check
-
-	// serial is for tests that sweep. They live long before all the others,
-	// whose records they must not sweep, and one after the other.
-	serial bool
-}
-
-func groups() []group {
-	return []group{
-		{name: "Values", checks: valueChecks()},
-		{name: "Faults", checks: faultChecks()},
-		{name: "Refusals", checks: refusalChecks()},
-		{name: "Preconditions", checks: preconditionChecks()},
-		{name: "Merge", checks: mergeChecks()},
-		{name: "Stamps", checks: stampChecks()},
-		{name: "Collections", checks: collectionChecks()},
-		{name: "Batches", checks: batchChecks()},
-		{name: "Deletes", checks: deleteChecks()},
-		{name: "Usage", checks: usageChecks()},
-		{name: "Quota", checks: quotaChecks()},
-		{name: "Listing", checks: listingChecks()},
-		{name: "Paging", checks: pagingChecks()},
-		{name: "Snapshot", checks: snapshotChecks()},
-		{name: "Expiry", checks: expiryChecks()},
-		{name: "Concurrency", checks: concurrencyChecks()},
-		{name: "Isolation", checks: isolationChecks()},
-		{name: "Sweep", checks: append(sweepChecks(), modelChecks()...), serial: true},
+// groups are the contract. Tests that sweep are serial and live long before all
+// the others, whose records they must not sweep.
+func groups() []suite.Group[*user] {
+	return []suite.Group[*user]{
+		{Name: "Values", Cases: valueChecks()},
+		{Name: "Faults", Cases: faultChecks()},
+		{Name: "Refusals", Cases: refusalChecks()},
+		{Name: "Preconditions", Cases: preconditionChecks()},
+		{Name: "Merge", Cases: mergeChecks()},
+		{Name: "Stamps", Cases: stampChecks()},
+		{Name: "Collections", Cases: collectionChecks()},
+		{Name: "Batches", Cases: batchChecks()},
+		{Name: "Deletes", Cases: deleteChecks()},
+		{Name: "Usage", Cases: usageChecks()},
+		{Name: "Quota", Cases: quotaChecks()},
+		{Name: "Listing", Cases: listingChecks()},
+		{Name: "Paging", Cases: pagingChecks()},
+		{Name: "Snapshot", Cases: snapshotChecks()},
+		{Name: "Expiry", Cases: expiryChecks()},
+		{Name: "Concurrency", Cases: concurrencyChecks()},
+		{Name: "Isolation", Cases: isolationChecks()},
+		{Name: "Sweep", Cases: append(sweepChecks(), modelChecks()...), Serial: true},
 	}
 }

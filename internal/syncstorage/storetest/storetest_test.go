@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 
@@ -189,19 +188,4 @@ func cloned(us []ss.Update) []ss.Update {
 		}
 	}
 	return us
-}
-
-// TestNamesAreUnique: an exemption must mean one test.
-func TestNamesAreUnique(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, g := range groups() {
-		for _, c := range g.checks {
-			name := fmt.Sprintf("%s/%s", g.name, c.name)
-			if seen[name] {
-				t.Errorf("two tests are called %s", name)
-			}
-			seen[name] = true
-		}
-	}
 }

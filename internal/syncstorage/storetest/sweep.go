@@ -103,7 +103,7 @@ func sweepCounters(t *testing.T, u *user) {
 	u.wantUsage("the sweep", "forms", 0, 0)
 	w, err := u.store.Put(t.Context(), u.owner, u.limited("forms", 100), bso("b", xs(65)))
 	must(t, "Put up to the quota", err)
-	equal(t, "Used", w.Used, 100)
+	equal(t, "Used", w.Used.User, 100)
 	_, err = u.store.Put(t.Context(), u.owner, u.limited("tabs", 100), bso("a", "x"))
 	wantError(t, "Put over the quota", err, ss.ErrQuota)
 	u.deleteBSOs("tabs", "a", "b", "c")

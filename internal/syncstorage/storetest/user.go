@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -21,15 +20,6 @@ const (
 	second ss.Timestamp = 1000
 	hour                = 3600 * second
 )
-
-// tb is what the suite needs of a test; a random test of rapid is one too.
-type tb interface {
-	Helper()
-	Error(args ...any)
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-	Context() context.Context
-}
 
 // user is a fresh owner on the store under test, and the hands of its clock.
 type user struct {
@@ -175,7 +165,7 @@ func (u *user) wrote(step string) func(ss.Written, error) ss.Written {
 	return func(w ss.Written, err error) ss.Written {
 		u.t.Helper()
 		must(u.t, step, err)
-		w.Used = 0
+		w.Used = ss.Used{}
 		return w
 	}
 }

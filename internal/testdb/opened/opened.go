@@ -17,10 +17,11 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
-// Migrations are those of a room's backend; nil leaves a database as it is.
+// Migrations are those of a service's backend; nil leaves a database as it is.
 type Migrations func() (migrate.Set, error)
 
 // SQLite opens a file, which is the test's own and new where opts have no path.
@@ -58,7 +59,7 @@ func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
 func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
 	t.Helper()
 	var line string
-	err := db.Each(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, args, func() { all = nil }, func() error {
+	err := db.ForEach(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, args, func() { all = nil }, func() error {
 		all = append(all, line)
 		return nil
 	}, &line)
@@ -128,7 +129,7 @@ func fromEachSchema[DB database](
 				t.Fatal(err)
 			}
 			db, run := open(t)
-			if _, err := db.Migrate(t.Context(), migrate.Set{Room: set.Room, Migrations: set.Migrations[:k]}); err != nil {
+			if _, err := db.Migrate(t.Context(), migrate.Set{Service: set.Service, Migrations: set.Migrations[:k]}); err != nil {
 				t.Fatal(err)
 			}
 			run(string(script))
@@ -138,5 +139,20 @@ func fromEachSchema[DB database](
 			}
 			check(t, db)
 		})
+	}
+}
+
+// WantPing checks that a store on an empty database reports Unavailable, and is
+// ready once the database is migrated.
+func WantPing(t testing.TB, db database, migrations Migrations, ping func(context.Context) error) {
+	t.Helper()
+	if err := ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the migrations: %v", err)
+	}
+	Migrate(t, db, migrations)
+	for range 2 {
+		if err := ping(t.Context()); err != nil {
+			t.Errorf("after the migrations: %v", err)
+		}
 	}
 }

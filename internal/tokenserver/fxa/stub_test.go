@@ -157,7 +157,7 @@ func answer(status int, body string) http.HandlerFunc {
 // client is one of the stub, with the clock that it reads.
 func (s *stub) client(t testing.TB, change func(*tokenserver.Config)) (*Client, *clock.Manual) {
 	t.Helper()
-	cfg := tokenserver.Defaults()
+	cfg := tokenserver.DefaultConfig()
 	cfg.FxAOAuthServerURL = s.URL + "/"
 	cfg.FxAWebhookClientID, cfg.FxAWebhookIssuer = "client", "https://accounts.example"
 	if change != nil {

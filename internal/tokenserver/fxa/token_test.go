@@ -144,7 +144,7 @@ func TestConfiguredKeyMustBeOne(t *testing.T) {
 	} {
 		k := whole
 		change(&k)
-		cfg := tokenserver.Defaults()
+		cfg := tokenserver.DefaultConfig()
 		cfg.FxAOAuthSecondaryJWK = k
 		if _, err := New(cfg, time.Now); err == nil {
 			t.Errorf("%s: accepted", name)

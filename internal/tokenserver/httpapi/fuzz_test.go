@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
@@ -21,9 +20,8 @@ func FuzzSignIn(f *testing.F) {
 	f.Add(`Bearer {"user":1,"scope":[[]]}`, "\xff", "\x00", "-1")
 	f.Add("Basic abc", "-", "-", "")
 	s := newServer(f, nil)
-	h := &httpapi.Handler{Service: s.service, Clock: s.hands.Now, Address: func(*http.Request) (web.Address, error) {
-		return web.Address{Origin: web.Origin{Scheme: "http", Host: "h", Port: 80}, Path: "/1.0/sync/1.5"}, nil
-	}}
+	h := &httpapi.Handler{Service: s.service, Clock: s.hands.Now}
+	at := web.Address{Origin: web.Origin{Scheme: "http", Host: "h", Port: 80}, Path: "/1.0/sync/1.5"}
 	f.Fuzz(func(t *testing.T, authorization, keyID, clientState, duration string) {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/1.0/sync/1.5?"+url.Values{"duration": {duration}}.Encode(), nil)
 		r.Header["Authorization"] = []string{authorization}
@@ -32,7 +30,7 @@ func FuzzSignIn(f *testing.F) {
 			r.Header["X-Client-State"] = []string{clientState}
 		}
 		w := httptest.NewRecorder()
-		if err := h.Serve(w, r); err != nil {
+		if err := h.Serve(w, r, at); err != nil {
 			httpapi.WriteError(w, r, err)
 		}
 		switch w.Code {

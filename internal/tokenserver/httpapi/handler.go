@@ -15,23 +15,19 @@ import (
 type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
-
-	// Address says where a request arrived; an error of it is the client's.
-	Address func(*http.Request) (web.Address, error)
 }
 
 // Serve answers one request. The errors it returns are for WriteError; it has
 // then written nothing but headers.
-func (h *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	now := h.Clock()
 	w.Header().Set("X-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	w.Header().Set("X-Weave-Timestamp", fmt.Sprintf("%d.%02d", now.Unix(), now.Nanosecond()/1e7))
-	at, err := h.Address(r)
-	if err != nil {
-		return err
+	if at.Err != nil {
+		return at.Err
 	}
 	rt := parseRoute(at.Path)
-	if rt.resource == nothing || rt.resource == events && !h.Service.Config.FxAWebhookEnabled {
+	if rt.resource == nothing || rt.resource == events && !h.Service.TakesEvents() {
 		return errRoute
 	}
 	if r.Method != rt.resource.method() {

@@ -23,11 +23,11 @@ type route struct {
 	application, version string
 }
 
-// prefixes under which the room is served: that of the API, and that of the
+// prefixes under which the service is served: that of the API, and that of the
 // old all-in-one server, whose users need not change a setting.
 var prefixes = []string{"/1.0/", "/token/1.0/"}
 
-// Owns reports whether a raw path belongs to this room.
+// Owns reports whether a raw path belongs to this service.
 func Owns(path string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
 }

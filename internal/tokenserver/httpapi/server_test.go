@@ -27,7 +27,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// server is the room as the binary has it: SQLite, the real verifier, which
+// server is the service as the binary has it: SQLite, the real verifier, which
 // asks a stub of the accounts server, and the ground of package web.
 type server struct {
 	*httptest.Server
@@ -77,7 +77,7 @@ func newServer(t testing.TB, change func(*tokenserver.Options)) *server {
 	must(t, err)
 
 	s := &server{keyring: keyring, hands: clock.NewManual(noon), log: &logbook{}, db: db}
-	cfg := tokenserver.Defaults()
+	cfg := tokenserver.DefaultConfig()
 	cfg.FxAOAuthServerURL = accounts(t).URL
 	cfg.FxAMetricsHashSecret, cfg.NodeType = "secret", "sqlite"
 	o := tokenserver.Options{Config: cfg, Store: sqlite.New(db), Minter: minter{keyring}, Clock: s.hands.Now}
@@ -95,11 +95,9 @@ func newServer(t testing.TB, change func(*tokenserver.Options)) *server {
 
 	resolver, err := web.NewResolver(o.PublicURL, nil)
 	must(t, err)
-	h := &httpapi.Handler{Service: s.service, Clock: s.hands.Now, Address: resolver.Resolve}
-	room := web.Room{Name: "tokenserver", Serve: h.Serve, Error: httpapi.WriteError, Route: func(r *http.Request) string {
-		return httpapi.Label(r.URL.EscapedPath())
-	}}
-	s.Server = httptest.NewServer(room.Handler(web.Options{Log: slog.New(slog.NewTextHandler(s.log, nil))}))
+	h := &httpapi.Handler{Service: s.service, Clock: s.hands.Now}
+	service := web.Service{Name: "tokenserver", Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}
+	s.Server = httptest.NewServer(&web.Mux{Resolver: resolver, Options: web.Options{Log: slog.New(slog.NewTextHandler(s.log, nil))}, Default: service})
 	t.Cleanup(s.Close)
 	return s
 }

@@ -28,7 +28,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 	if err != nil {
 		return err
 	}
-	identity, err := h.Service.Verifier.AccessToken(r.Context(), token)
+	identity, err := h.Service.AccessToken(r.Context(), token)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// A change of keys is a new storage user; the rules of the room reach the wire
+// A change of keys is a new storage user; the rules of the service reach the wire
 // in the protocol's words.
 func TestRules(t *testing.T) {
 	t.Parallel()
@@ -131,10 +131,16 @@ func TestRules(t *testing.T) {
 			s.signIn(t, "alice", c.generation, c.keyID).wantError(t, 401, c.want[0], c.want[1], c.want[2], c.want[3])
 		})
 	}
-	s.service.Config.AllowNewUsers = false
-	s.signIn(t, "bob", 7, "7-qqo").wantError(t, 403, "new-users-disabled", "body", "", "New users are not allowed")
+}
+
+func TestNoNewUsers(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, func(o *tokenserver.Options) { o.Config.AllowNewUsers = false })
+	must(t, s.service.SetAccess(t.Context(), tokenserver.Account{FxAUID: "alice", Domain: tokenserver.DefaultConfig().FxAEmailDomain},
+		tokenserver.Rule{Access: tokenserver.Allowed}))
 	s.signIn(t, "alice", 9, "9-u7s").grant(t)
-	refused, err := s.service.Store.Refused(t.Context(), 10)
+	s.signIn(t, "bob", 7, "7-qqo").wantError(t, 403, "new-users-disabled", "body", "", "New users are not allowed")
+	refused, err := s.service.Refused(t.Context(), 10)
 	if err != nil || len(refused) != 1 || refused[0].FxAUID != "bob" {
 		t.Errorf("refused: %+v, %v", refused, err)
 	}
@@ -220,7 +226,7 @@ func TestNoNode(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	yes := true
-	_, err := s.service.Store.SetNode(t.Context(), tokenserver.Self, tokenserver.NodeChange{Downed: &yes})
+	_, err := s.service.SetNode(t.Context(), tokenserver.Self, tokenserver.NodeChange{Downed: &yes})
 	must(t, err)
 	s.signIn(t, "alice", 7, "7-qqo").wantError(t, 503, "internal-error", "internal", "", "Server error")
 }

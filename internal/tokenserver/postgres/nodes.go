@@ -48,7 +48,7 @@ func addArgs(n tokenserver.Node) []any {
 // AddNode implements tokenserver.Store.
 func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.Node, error) {
 	var r nodeRow
-	added, err := s.db.One(ctx, sqlAddNode, addArgs(n), r.dest()...)
+	added, err := s.db.QueryRow(ctx, sqlAddNode, addArgs(n), r.dest()...)
 	if err == nil && !added {
 		err = fault.New(fault.Conflict, "there is a node with this URL")
 	}
@@ -75,7 +75,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 			return err
 		}
 		var first string
-		if found, err := tx.One(sqlFirstNode, nil, &first); err != nil || found {
+		if found, err := tx.QueryRow(sqlFirstNode, nil, &first); err != nil || found {
 			return err
 		}
 		var r nodeRow
@@ -85,7 +85,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 		}
 		if len(nodes) > 0 {
 			n = nodes[0]
-		} else if added, err = tx.One(sqlAddNode, addArgs(n), r.dest()...); err != nil {
+		} else if added, err = tx.QueryRow(sqlAddNode, addArgs(n), r.dest()...); err != nil {
 			return err
 		}
 		_, err = tx.Exec(sqlSetFirstNode, n.URL)
@@ -97,7 +97,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 // SetNode implements tokenserver.Store.
 func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChange) (tokenserver.Node, error) {
 	var r nodeRow
-	found, err := s.db.One(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)
+	found, err := s.db.QueryRow(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)
 	if err == nil && !found {
 		err = fault.New(fault.NotFound, "there is no node with this URL")
 	}

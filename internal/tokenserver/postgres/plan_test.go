@@ -32,7 +32,7 @@ func TestPlans(t *testing.T) {
 		args      []any
 		index     string
 	}{
-		{sqlStanding, standingArgs(tokenserver.Account{FxAUID: "user7", Domain: "accounts.example"}), "lookup_idx"},
+		{sqlAccountState, stateArgs(tokenserver.Account{FxAUID: "user7", Domain: "accounts.example"}), "lookup_idx"},
 		{sqlUpdateUser, []any{8, 8, email}, "lookup_idx"},
 		{sqlReplaceOthers, []any{9, email, 7}, "lookup_idx"},
 		{sqlReplace, []any{9, email}, "lookup_idx"},
@@ -45,7 +45,7 @@ func TestPlans(t *testing.T) {
 		var plan []string
 		var line string
 		explain := pgdb.Statement{Name: "test", SQL: `EXPLAIN ` + c.statement.SQL}
-		err := db.Each(ctx, explain, c.args, func() {}, func() error { plan = append(plan, line); return nil }, &line)
+		err := db.ForEach(ctx, explain, c.args, func() {}, func() error { plan = append(plan, line); return nil }, &line)
 		if err != nil {
 			t.Fatalf("%s: %v", c.statement.Name, err)
 		}

@@ -11,7 +11,7 @@ import (
 // SignIn implements tokenserver.Store. It decides on a snapshot first; only
 // when there is something to write does it lock the account and decide again.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
-	st, err := s.Standing(ctx, a)
+	st, err := s.AccountState(ctx, a)
 	if err != nil {
 		return tokenserver.User{}, err
 	}
@@ -21,14 +21,14 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	}
 	var u tokenserver.User
 	err = s.locked(ctx, "token.sign_in", a, func(tx *pgdb.Tx) error {
-		var r standingRow
-		if err := tx.Each(sqlStanding, standingArgs(a), r.add, r.dest()...); err != nil {
+		var r stateRow
+		if err := tx.ForEach(sqlAccountState, stateArgs(a), r.add, r.dest()...); err != nil {
 			return err
 		}
 		var plan tokenserver.Plan
-		plan, refusal = tokenserver.Decide(r.standing, in)
+		plan, refusal = tokenserver.Decide(r.state, in)
 		if refusal != nil {
-			if r.standing.Records(refusal) {
+			if r.state.Records(refusal) {
 				return refuse(tx, a, in.Now)
 			}
 			return nil // the refusal is the answer, not a failed step
@@ -55,7 +55,7 @@ func carryOut(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p token
 	switch p.Op {
 	case tokenserver.Insert:
 		u.Email = a.Email()
-		_, err := tx.One(sqlInsertUser,
+		_, err := tx.QueryRow(sqlInsertUser,
 			[]any{u.Email, u.Generation, u.ClientState, u.CreatedAt, u.NodeID, nullable(u.KeysChangedAt)}, &u.UID)
 		if err != nil {
 			return u, err

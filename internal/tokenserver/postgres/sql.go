@@ -8,7 +8,7 @@ const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 // userColumns is a row of users with the URL of its node, as userRow scans it.
 const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
 
-// lockClass makes the locks of accounts differ from those of other rooms in
+// lockClass makes the locks of accounts differ from those of other services in
 // the same database: "toke" as bytes.
 const lockClass = `1953458021`
 
@@ -20,7 +20,7 @@ var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 // Users.
 var (
 	// One row for each user, or one with an access alone.
-	sqlStanding = pgdb.Statement{Name: "token.standing", SQL: `
+	sqlAccountState = pgdb.Statement{Name: "token.account_state", SQL: `
 		SELECT a.access, u.* FROM (VALUES (1)) one
 		LEFT JOIN account_access a ON a.fxa_uid = $2::text
 		LEFT JOIN LATERAL (

@@ -2,7 +2,7 @@
 // PostgreSQL.
 //
 // A sign-in that changes nothing, which nearly all do not, is one statement.
-// One that does is a transaction that locks the account first and then reads,
+// QueryRow that does is a transaction that locks the account first and then reads,
 // decides by the rules of package tokenserver, and writes. A new account also
 // locks the rows of the nodes, which makes first sign-ins wait for each other
 // for the length of a few statements.
@@ -62,7 +62,7 @@ func (s *Store) locked(ctx context.Context, name string, a tokenserver.Account, 
 func collect[T any](
 	ctx context.Context, db *pgdb.DB, s pgdb.Statement, args []any, value func() T, row ...any,
 ) (rows []T, err error) {
-	err = db.Each(ctx, s, args, func() { rows = nil }, func() error {
+	err = db.ForEach(ctx, s, args, func() { rows = nil }, func() error {
 		rows = append(rows, value())
 		return nil
 	}, row...)
@@ -71,7 +71,7 @@ func collect[T any](
 
 // collectTx is collect in a transaction.
 func collectTx[T any](tx *pgdb.Tx, s pgdb.Statement, args []any, value func() T, row ...any) (rows []T, err error) {
-	err = tx.Each(s, args, func() error {
+	err = tx.ForEach(s, args, func() error {
 		rows = append(rows, value())
 		return nil
 	}, row...)

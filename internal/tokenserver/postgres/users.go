@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// userRow is a row of users with its node's URL. In sqlStanding all of it may
+// userRow is a row of users with its node's URL. In sqlAccountState all of it may
 // be NULL.
 type userRow struct {
 	uid, generation, createdAt, nodeID *int64
@@ -47,38 +47,38 @@ func nullable(m tokenserver.Mark) *int64 {
 	return &m.Value
 }
 
-// standingRow gathers what sqlStanding returns.
-type standingRow struct {
+// stateRow gathers what sqlAccountState returns.
+type stateRow struct {
 	access *string
 	userRow
-	standing tokenserver.Standing
+	state tokenserver.AccountState
 }
 
-func standingArgs(a tokenserver.Account) []any {
+func stateArgs(a tokenserver.Account) []any {
 	return []any{a.Email(), a.FxAUID, tokenserver.MaxUsers}
 }
 
-func (r *standingRow) dest() []any { return append([]any{&r.access}, r.userRow.dest()...) }
+func (r *stateRow) dest() []any { return append([]any{&r.access}, r.userRow.dest()...) }
 
-func (r *standingRow) add() error {
+func (r *stateRow) add() error {
 	if r.access != nil {
-		r.standing.Access = tokenserver.ParseAccess(*r.access)
+		r.state.Access = tokenserver.ParseAccess(*r.access)
 	}
 	if r.uid != nil {
-		r.standing.Users = append(r.standing.Users, r.user())
+		r.state.Users = append(r.state.Users, r.user())
 	}
 	return nil
 }
 
-// Standing implements tokenserver.Store.
-func (s *Store) Standing(ctx context.Context, a tokenserver.Account) (tokenserver.Standing, error) {
+// AccountState implements tokenserver.Store.
+func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (tokenserver.AccountState, error) {
 	if err := a.Check(); err != nil {
-		return tokenserver.Standing{}, err
+		return tokenserver.AccountState{}, err
 	}
-	var r standingRow
-	begin := func() { r.standing = tokenserver.Standing{} }
-	err := s.db.Each(ctx, sqlStanding, standingArgs(a), begin, r.add, r.dest()...)
-	return r.standing, err
+	var r stateRow
+	begin := func() { r.state = tokenserver.AccountState{} }
+	err := s.db.ForEach(ctx, sqlAccountState, stateArgs(a), begin, r.add, r.dest()...)
+	return r.state, err
 }
 
 // ListUsers implements tokenserver.Store.

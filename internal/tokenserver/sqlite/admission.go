@@ -32,7 +32,7 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 // ListAccess implements tokenserver.Store.
 func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules []tokenserver.Rule, err error) {
 	err = s.db.Read(ctx, "token.list_access", func(c *sqlite.Conn) error {
-		rules, err = sqlitedb.All(c, sqlListAccess, func(stmt *sqlite.Stmt) tokenserver.Rule {
+		rules, err = sqlitedb.QueryAll(c, sqlListAccess, func(stmt *sqlite.Stmt) tokenserver.Rule {
 			return tokenserver.Rule{
 				FxAUID:    stmt.ColumnText(0),
 				Access:    tokenserver.ParseAccess(stmt.ColumnText(1)),
@@ -48,7 +48,7 @@ func (s *Store) ListAccess(ctx context.Context, after string, limit int) (rules 
 // Refused implements tokenserver.Store.
 func (s *Store) Refused(ctx context.Context, limit int) (refused []tokenserver.Refused, err error) {
 	err = s.db.Read(ctx, "token.refused", func(c *sqlite.Conn) error {
-		refused, err = sqlitedb.All(c, sqlRefused, func(stmt *sqlite.Stmt) tokenserver.Refused {
+		refused, err = sqlitedb.QueryAll(c, sqlRefused, func(stmt *sqlite.Stmt) tokenserver.Refused {
 			return tokenserver.Refused{
 				FxAUID:   stmt.ColumnText(0),
 				FirstAt:  stmt.ColumnInt64(1),

@@ -25,7 +25,7 @@ func scanNode(stmt *sqlite.Stmt) tokenserver.Node {
 // ListNodes implements tokenserver.Store.
 func (s *Store) ListNodes(ctx context.Context) (nodes []tokenserver.Node, err error) {
 	err = s.db.Read(ctx, "token.list_nodes", func(c *sqlite.Conn) error {
-		nodes, err = sqlitedb.All(c, sqlNodes, scanNode)
+		nodes, err = sqlitedb.QueryAll(c, sqlNodes, scanNode)
 		return err
 	})
 	return nodes, err
@@ -49,7 +49,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 
 // addNode returns the node, or nothing when its URL is there.
 func addNode(c *sqlite.Conn, n tokenserver.Node) ([]tokenserver.Node, error) {
-	return sqlitedb.All(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
+	return sqlitedb.QueryAll(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
 }
 
 // EnsureNode implements tokenserver.Store.
@@ -65,11 +65,11 @@ func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error
 func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added bool, err error) {
 	err = s.db.Write(ctx, "token.ensure_first_node", func(c *sqlite.Conn) error {
 		text := func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }
-		first, err := sqlitedb.All(c, sqlFirstNode, text)
+		first, err := sqlitedb.QueryAll(c, sqlFirstNode, text)
 		if err != nil || len(first) > 0 {
 			return err
 		}
-		nodes, err := sqlitedb.All(c, sqlNodes, scanNode)
+		nodes, err := sqlitedb.QueryAll(c, sqlNodes, scanNode)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChange) (tokenserver.Node, error) {
 	var set []tokenserver.Node
 	err := s.db.Write(ctx, "token.set_node", func(c *sqlite.Conn) (err error) {
-		set, err = sqlitedb.All(c, sqlSetNode, scanNode,
+		set, err = sqlitedb.QueryAll(c, sqlSetNode, scanNode,
 			optional(ch.Available), optional(ch.Capacity), optional(ch.Downed), optional(ch.Backoff), url)
 		return err
 	})

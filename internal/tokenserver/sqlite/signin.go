@@ -14,7 +14,7 @@ import (
 // when there is something to write does it take its turn with the writer, where
 // it decides again.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
-	st, err := s.Standing(ctx, a)
+	st, err := s.AccountState(ctx, a)
 	if err != nil {
 		return tokenserver.User{}, err
 	}
@@ -24,7 +24,7 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	}
 	var u tokenserver.User
 	err = s.db.Write(ctx, "token.sign_in", func(c *sqlite.Conn) error {
-		st, err := standing(c, a)
+		st, err := stateOf(c, a)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func carryOut(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p to
 
 // allocate takes a place on a node.
 func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
-	nodes, err := sqlitedb.All(c, sqlNodes, scanNode)
+	nodes, err := sqlitedb.QueryAll(c, sqlNodes, scanNode)
 	if err != nil {
 		return tokenserver.Node{}, err
 	}

@@ -1,7 +1,7 @@
 // Package sqlite keeps the accounts and nodes of a tokenserver in one SQLite
 // file.
 //
-// A write is one step of the file's writer, which is the lock that the room's
+// A write is one step of the file's writer, which is the lock that the service's
 // rules need, also against other processes on the file. A sign-in that changes
 // nothing, which nearly all do not, is a read.
 package sqlite

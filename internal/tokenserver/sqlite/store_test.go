@@ -8,7 +8,6 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver/sqlite"
@@ -58,13 +57,7 @@ func TestPingBeforeMigration(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
 	s := sqlite.New(db)
-	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("an empty file: %v", err)
-	}
-	opened.Migrate(t, db, sqlite.Migrations)
-	if err := s.Ping(t.Context()); err != nil {
-		t.Errorf("after migration: %v", err)
-	}
+	opened.WantPing(t, db, sqlite.Migrations, s.Ping)
 }
 
 // A file that another server's tables are in already is taken over with what

@@ -10,27 +10,27 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// Standing implements tokenserver.Store.
-func (s *Store) Standing(ctx context.Context, a tokenserver.Account) (st tokenserver.Standing, err error) {
+// AccountState implements tokenserver.Store.
+func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (st tokenserver.AccountState, err error) {
 	if err := a.Check(); err != nil {
 		return st, err
 	}
-	err = s.db.Read(ctx, "token.standing", func(c *sqlite.Conn) error {
-		st, err = standing(c, a)
+	err = s.db.Read(ctx, "token.account_state", func(c *sqlite.Conn) error {
+		st, err = stateOf(c, a)
 		return err
 	})
 	return st, err
 }
 
-func standing(c *sqlite.Conn, a tokenserver.Account) (st tokenserver.Standing, err error) {
-	listed, err := sqlitedb.All(c, sqlAccess, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, a.FxAUID)
+func stateOf(c *sqlite.Conn, a tokenserver.Account) (st tokenserver.AccountState, err error) {
+	listed, err := sqlitedb.QueryAll(c, sqlAccess, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, a.FxAUID)
 	if err != nil {
 		return st, err
 	}
 	if len(listed) > 0 {
 		st.Access = tokenserver.ParseAccess(listed[0])
 	}
-	st.Users, err = sqlitedb.All(c, sqlAccount, scanUser, a.Email(), tokenserver.MaxUsers)
+	st.Users, err = sqlitedb.QueryAll(c, sqlAccount, scanUser, a.Email(), tokenserver.MaxUsers)
 	return st, err
 }
 
@@ -55,7 +55,7 @@ func scanUser(stmt *sqlite.Stmt) tokenserver.User {
 // ListUsers implements tokenserver.Store.
 func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) (users []tokenserver.User, err error) {
 	err = s.db.Read(ctx, "token.list_users", func(c *sqlite.Conn) error {
-		users, err = sqlitedb.All(c, sqlListUsers, scanUser, after, replaced, limit)
+		users, err = sqlitedb.QueryAll(c, sqlListUsers, scanUser, after, replaced, limit)
 		return err
 	})
 	return users, err
@@ -93,7 +93,7 @@ func (s *Store) Due(
 	ctx context.Context, before time.Time, after tokenserver.DueUser, limit int,
 ) (due []tokenserver.DueUser, err error) {
 	err = s.db.Read(ctx, "token.due", func(c *sqlite.Conn) error {
-		due, err = sqlitedb.All(c, sqlDue, func(stmt *sqlite.Stmt) tokenserver.DueUser {
+		due, err = sqlitedb.QueryAll(c, sqlDue, func(stmt *sqlite.Stmt) tokenserver.DueUser {
 			return tokenserver.DueUser{User: scanUser(stmt), KeysLive: stmt.ColumnBool(9)}
 		}, before.UnixMilli(), after.ReplacedAt, after.UID, limit)
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -18,14 +19,14 @@ func testAccountIsNamed(t *testing.T, e env) {
 	long := ts.Account{FxAUID: fmt.Sprintf("%0250d", 1), Domain: "accounts.example"}
 	for _, a := range []ts.Account{{}, {FxAUID: "alice"}, {Domain: "accounts.example"}, {FxAUID: "a\x00b", Domain: "x"}, long} {
 		_, err := e.Store.SignIn(ctx, a, signIn(7, "aa", 5))
-		wantCode(t, "SignIn", err, fault.Denied)
-		_, err = e.Store.Standing(ctx, a)
-		wantCode(t, "Standing", err, fault.Denied)
+		suite.WantFault(t, "SignIn", err, fault.Denied)
+		_, err = e.Store.AccountState(ctx, a)
+		suite.WantFault(t, "AccountState", err, fault.Denied)
 		_, err = e.Store.Replace(ctx, a, noon, true)
-		wantCode(t, "Replace", err, fault.Denied)
+		suite.WantFault(t, "Replace", err, fault.Denied)
 		_, err = e.Store.ChangePassword(ctx, a, 7)
-		wantCode(t, "ChangePassword", err, fault.Denied)
-		wantCode(t, "SetAccess", e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, noon), fault.Denied)
+		suite.WantFault(t, "ChangePassword", err, fault.Denied)
+		suite.WantFault(t, "SetAccess", e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, noon), fault.Denied)
 	}
 	longest := ts.Account{FxAUID: fmt.Sprintf("%0238d", time.Now().UnixNano()), Domain: "accounts.example"}
 	if u := e.signIn(t, longest, signIn(7, "aa", 5)); u.Account() != longest {
@@ -35,9 +36,9 @@ func testAccountIsNamed(t *testing.T, e env) {
 
 func testUnknownAccount(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
-	st, err := e.Store.Standing(ctx, a)
+	st, err := e.Store.AccountState(ctx, a)
 	if err != nil || len(st.Users) != 0 || st.Access != ts.Unlisted {
-		t.Errorf("standing %+v, %v", st, err)
+		t.Errorf("state %+v, %v", st, err)
 	}
 	if n, err := e.Store.Replace(ctx, a, noon, true); n != 0 || err != nil {
 		t.Errorf("replaced %d, %v", n, err)
@@ -247,7 +248,7 @@ func testCancelled(t *testing.T, e env) {
 	cancel()
 	a := account()
 	_, err := e.Store.SignIn(ctx, a, signIn(7, "aa", 5))
-	wantCode(t, "SignIn", err, fault.Unavailable)
+	suite.WantFault(t, "SignIn", err, fault.Unavailable)
 	if got := e.users(t, a); len(got) != 0 {
 		t.Errorf("a cancelled sign-in has written %+v", got)
 	}

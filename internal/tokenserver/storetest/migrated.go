@@ -2,10 +2,10 @@ package storetest
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
+	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -41,23 +41,23 @@ func Migrated(t *testing.T, s ts.Store) {
 
 	nodes, err := s.ListNodes(ctx)
 	must(t, err)
-	equal(t, "nodes", nodes, one, two)
+	suite.Equal(t, "nodes", nodes, []ts.Node{one, two})
 	users, err := s.ListUsers(ctx, 0, 10, true)
 	must(t, err)
-	equal(t, "users", users, old, current, gone)
+	suite.Equal(t, "users", users, []ts.User{old, current, gone})
 	rules, err := s.ListAccess(ctx, "", 10)
 	must(t, err)
-	equal(t, "access", rules, ts.Rule{FxAUID: "carol", Access: ts.Denied, Note: "it's over", CreatedAt: before})
+	suite.Equal(t, "access", rules, []ts.Rule{{FxAUID: "carol", Access: ts.Denied, Note: "it's over", CreatedAt: before}})
 	refused, err := s.Refused(ctx, 10)
 	must(t, err)
-	equal(t, "refused", refused, ts.Refused{FxAUID: "dave", FirstAt: before, LastAt: before + 1, Attempts: 2})
+	suite.Equal(t, "refused", refused, []ts.Refused{{FxAUID: "dave", FirstAt: before, LastAt: before + 1, Attempts: 2}})
 	if added, err := s.EnsureFirstNode(ctx, ts.Node{URL: "https://three.example", Capacity: 1}); err != nil || added {
 		t.Errorf("a first node was added to those that are there: %v, %v", added, err)
 	}
 
 	due, err := s.Due(ctx, time.UnixMilli(before+1000), ts.DueUser{}, 10)
 	must(t, err)
-	equal(t, "due", due, ts.DueUser{User: old}, ts.DueUser{User: gone})
+	suite.Equal(t, "due", due, []ts.DueUser{{User: old}, {User: gone}})
 	in := signIn(8, "bb", 8)
 	in.Now = time.UnixMilli(before + 2000)
 	if u, err := s.SignIn(ctx, alice, in); err != nil || u != current {
@@ -74,16 +74,9 @@ func Migrated(t *testing.T, s ts.Store) {
 	one.Available, one.Load = 4, 3
 	nodes, err = s.ListNodes(ctx)
 	must(t, err)
-	equal(t, "nodes after a new account", nodes, one, two)
+	suite.Equal(t, "nodes after a new account", nodes, []ts.Node{one, two})
 	must(t, s.Forget(ctx, old.UID))
 	users, err = s.ListUsers(ctx, 0, 2, true)
 	must(t, err)
-	equal(t, "users after one was forgotten", users, current, gone)
-}
-
-func equal[T comparable](t testing.TB, what string, got []T, want ...T) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n%+v, want\n%+v", what, got, want)
-	}
+	suite.Equal(t, "users after one was forgotten", users, []ts.User{current, gone})
 }

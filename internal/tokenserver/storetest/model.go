@@ -74,7 +74,7 @@ func (l *life) followOn(rt *rapid.T) {
 // try signs in and compares with the rules, and with what must hold of them.
 func (l *life) try(rt *rapid.T, in ts.SignIn) {
 	in.Now = noon.Add(time.Duration(l.now) * time.Millisecond)
-	before, err := l.Store.Standing(l.t.Context(), l.a)
+	before, err := l.Store.AccountState(l.t.Context(), l.a)
 	if err != nil {
 		rt.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -74,7 +75,7 @@ func testAddNode(t *testing.T, e env) {
 		t.Errorf("added %+v", got)
 	}
 	_, err = e.Store.AddNode(ctx, want)
-	wantCode(t, "the same URL", err, fault.Conflict)
+	suite.WantFault(t, "the same URL", err, fault.Conflict)
 	if added, err := e.Store.EnsureNode(ctx, ts.Node{URL: want.URL}); added || err != nil {
 		t.Errorf("ensured: %v, %v", added, err)
 	}
@@ -113,53 +114,7 @@ func testSetNode(t *testing.T, e env) {
 		t.Errorf("the nodes are %+v, %v", nodes, err)
 	}
 	_, err = e.Store.SetNode(ctx, "https://nowhere.example", ts.NodeChange{Downed: &yes})
-	wantCode(t, "an unknown node", err, fault.NotFound)
-}
-
-// testPlaces: the arithmetic of Allocate is what reaches the table, releases
-// included.
-func testPlaces(t *testing.T, e env) {
-	ctx := t.Context()
-	_, err := e.Store.AddNode(ctx, ts.Node{URL: "https://a.example", Available: 2, Capacity: 100})
-	must(t, err)
-	full, err := e.Store.AddNode(ctx, ts.Node{URL: "https://b.example", Load: 81, Capacity: 82})
-	must(t, err)
-	for range 3 { // the third takes a place that is released first
-		want, err := e.Store.ListNodes(ctx)
-		must(t, err)
-		taken, changed, err := ts.Allocate(want, 0.1, 0)
-		must(t, err)
-		for _, n := range changed {
-			want[n.ID-1] = n
-		}
-		if u := e.signIn(t, account(), signIn(7, "aa", 5)); u.NodeID != taken.ID {
-			t.Errorf("signed in on node %d, want %d", u.NodeID, taken.ID)
-		}
-		if got, err := e.Store.ListNodes(ctx); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("the nodes are\n%+v, %v, want\n%+v", got, err, want)
-		}
-	}
-	got, err := e.Store.ListNodes(ctx)
-	must(t, err)
-	if full.Available++; got[1] != full || got[0].Available != 9 || got[0].Load != 3 {
-		t.Errorf("the nodes are %+v", got)
-	}
-}
-
-func testFixedNode(t *testing.T, e env) {
-	e.addNode(t, "https://a.example")
-	n, err := e.Store.AddNode(t.Context(), ts.Node{URL: "https://spanner.example", Available: 0, Load: 5, Capacity: 5})
-	must(t, err)
-	in := signIn(7, "aa", 5)
-	in.SpannerNode = n.ID
-	if u := e.signIn(t, account(), in); u.NodeID != n.ID || u.Node != n.URL {
-		t.Errorf("signed in on %+v", u)
-	}
-	nodes, err := e.Store.ListNodes(t.Context())
-	must(t, err)
-	if n.Load++; nodes[1] != n || nodes[0].Load != 0 {
-		t.Errorf("the nodes are %+v", nodes)
-	}
+	suite.WantFault(t, "an unknown node", err, fault.NotFound)
 }
 
 // testNoNode: who finds no place leaves nothing behind.

@@ -14,12 +14,12 @@ func testCases(t *testing.T, e env) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			a := account()
-			if c.Standing.Access != ts.Unlisted {
-				must(t, e.Store.SetAccess(t.Context(), a, ts.Rule{Access: c.Standing.Access}, noon))
+			if c.State.Access != ts.Unlisted {
+				must(t, e.Store.SetAccess(t.Context(), a, ts.Rule{Access: c.State.Access}, noon))
 			}
-			oldest := len(c.Standing.Users) - 1
-			for i := range c.Standing.Users {
-				e.insert(t, a, c.Standing.Users[oldest-i])
+			oldest := len(c.State.Users) - 1
+			for i := range c.State.Users {
+				e.insert(t, a, c.State.Users[oldest-i])
 			}
 			before := e.users(t, a)
 			u, err := e.Store.SignIn(t.Context(), a, c.SignIn)

@@ -5,7 +5,7 @@
 // a database that such tests share; where it concerns all of a table, it has a
 // fresh database.
 //
-// The table of cases of the room's rules is here too, exported, so that the
+// The table of cases of the service's rules is here too, exported, so that the
 // rules and what a backend makes of them are held against the same lines.
 package storetest
 
@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
+	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -39,75 +39,83 @@ type Opener func(t testing.TB, fault func(point string) error) Database
 
 // Run runs the suite.
 func Run(t *testing.T, open Opener) {
-	shared := newEnv(t, open(t, nil))
+	shared := newEnv(t, open, nil)
 	shared.addNode(t, caseNode)
-	for name, test := range map[string]func(*testing.T, env){
-		"Cases":                testCases,
-		"AccountIsNamed":       testAccountIsNamed,
-		"UnknownAccount":       testUnknownAccount,
-		"FirstSignIn":          testFirstSignIn,
-		"Isolation":            testIsolation,
-		"SameKeysSameUser":     testSameKeysSameUser,
-		"NewestTwentyCount":    testNewestTwentyCount,
-		"UIDsNeverComeAgain":   testUIDsNeverComeAgain,
-		"Replace":              testReplace,
-		"Retire":               testRetire,
-		"ChangePassword":       testChangePassword,
-		"ForeignWrites":        testForeignWrites,
-		"FirstSignInsAtOnce":   testFirstSignInsAtOnce,
-		"NewKeysAtOnce":        testNewKeysAtOnce,
-		"RetireDuringSignIns":  testRetireDuringSignIns,
-		"Access":               testAccess,
-		"AccessOfBadNotes":     testAccessOfBadNotes,
-		"CancelledBeforehand":  testCancelled,
-		"RandomSignIns":        testRandomSignIns,
-		"GenerationNeverSinks": testGenerationNeverSinks,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, shared)
-		})
+	suite.Suite[env]{
+		Groups: groups(),
+		New: func(t *testing.T, g suite.Group[env]) env {
+			if g.Own {
+				return newEnv(t, open, nil)
+			}
+			return shared
+		},
+	}.Run(t)
+}
+
+// check is one test.
+type check = suite.Case[env]
+
+// groups are the contract.
+func groups() []suite.Group[env] {
+	return []suite.Group[env]{
+		{Name: "Accounts", Cases: []check{
+			{"Cases", testCases},
+			{"AccountIsNamed", testAccountIsNamed},
+			{"UnknownAccount", testUnknownAccount},
+			{"FirstSignIn", testFirstSignIn},
+			{"Isolation", testIsolation},
+			{"SameKeysSameUser", testSameKeysSameUser},
+			{"NewestTwentyCount", testNewestTwentyCount},
+			{"UIDsNeverComeAgain", testUIDsNeverComeAgain},
+			{"Replace", testReplace},
+			{"Retire", testRetire},
+			{"ChangePassword", testChangePassword},
+			{"ForeignWrites", testForeignWrites},
+			{"FirstSignInsAtOnce", testFirstSignInsAtOnce},
+			{"NewKeysAtOnce", testNewKeysAtOnce},
+			{"RetireDuringSignIns", testRetireDuringSignIns},
+			{"Access", testAccess},
+			{"AccessOfBadNotes", testAccessOfBadNotes},
+			{"CancelledBeforehand", testCancelled},
+			{"RandomSignIns", testRandomSignIns},
+			{"GenerationNeverSinks", testGenerationNeverSinks},
+		}},
+		{Name: "Tables", Own: true, Cases: []check{
+			{"Columns", testColumns},
+			{"FirstNode", testFirstNode},
+			{"FirstNodeAtOnce", testFirstNodeAtOnce},
+			{"NodesOfAnother", testNodesOfAnother},
+			{"AddNode", testAddNode},
+			{"SetNode", testSetNode},
+			{"Allocate", testAllocate},
+			{"PlacesAtOnce", testPlacesAtOnce},
+			{"NoNode", testNoNode},
+			{"Moved", testMoved},
+			{"ListUsers", testListUsers},
+			{"Due", testDue},
+			{"DuePages", testDuePages},
+			{"Forget", testForget},
+			{"ListAccess", testListAccess},
+			{"Refused", testRefused},
+			{"RefusedIsBounded", testRefusedIsBounded},
+			{"Ping", testPing},
+			{"RowsOfAnotherKind", testOtherServices},
+		}},
+		{Name: "Faults", Cases: faultChecks()},
 	}
-	for name, test := range map[string]func(*testing.T, env){
-		"Columns":           testColumns,
-		"FirstNode":         testFirstNode,
-		"FirstNodeAtOnce":   testFirstNodeAtOnce,
-		"NodesOfAnother":    testNodesOfAnother,
-		"AddNode":           testAddNode,
-		"SetNode":           testSetNode,
-		"Places":            testPlaces,
-		"PlacesAtOnce":      testPlacesAtOnce,
-		"FixedNode":         testFixedNode,
-		"NoNode":            testNoNode,
-		"Moved":             testMoved,
-		"ListUsers":         testListUsers,
-		"Due":               testDue,
-		"DuePages":          testDuePages,
-		"Forget":            testForget,
-		"ListAccess":        testListAccess,
-		"Refused":           testRefused,
-		"RefusedIsBounded":  testRefusedIsBounded,
-		"Ping":              testPing,
-		"RowsOfAnotherKind": testOtherServices,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newEnv(t, open(t, nil)))
-		})
-	}
-	t.Run("Faults", func(t *testing.T) {
-		t.Parallel()
-		testFaults(t, open)
-	})
 }
 
 // env is a database with what tests do to it.
-type env struct{ Database }
+type env struct {
+	Database
+	open Opener
+}
 
-func newEnv(t testing.TB, db Database) env {
+func newEnv(t testing.TB, open Opener, fault func(point string) error) env {
 	t.Helper()
-	must(t, db.Store.Ping(t.Context()))
-	return env{db}
+	e := env{open(t, fault), open}
+	must(t, e.Store.Ping(t.Context()))
+	return e
 }
 
 // noon is the moment of most sign-ins.
@@ -136,7 +144,7 @@ func (e env) signIn(t testing.TB, a ts.Account, in ts.SignIn) ts.User {
 // users is the rows of an account, newest first.
 func (e env) users(t testing.TB, a ts.Account) []ts.User {
 	t.Helper()
-	st, err := e.Store.Standing(t.Context(), a)
+	st, err := e.Store.AccountState(t.Context(), a)
 	must(t, err)
 	return st.Users
 }
@@ -193,16 +201,7 @@ func (e env) dump(t testing.TB) string {
 	return b.String()
 }
 
-func must(t testing.TB, err error) {
+func must(t suite.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantCode(t testing.TB, what string, err error, code fault.Code) {
-	t.Helper()
-	if !fault.Is(err, code) {
-		t.Errorf("%s: %v, want %s", what, err, code)
-	}
+	suite.Must(t, "unexpected", err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
 
@@ -153,15 +154,15 @@ func testAccess(t *testing.T, e env) {
 	set := func(access ts.Access) {
 		t.Helper()
 		must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: access, Note: "a friend's"}, noon))
-		st, err := e.Store.Standing(ctx, a)
+		st, err := e.Store.AccountState(ctx, a)
 		if err != nil || st.Access != access {
-			t.Errorf("standing %+v, %v; want %s", st, err, access)
+			t.Errorf("state %+v, %v; want %s", st, err, access)
 		}
 	}
 	refused := func(in ts.SignIn) {
 		t.Helper()
 		_, err := e.Store.SignIn(ctx, a, in)
-		wantCode(t, "SignIn", err, fault.Denied)
+		suite.WantFault(t, "SignIn", err, fault.Denied)
 	}
 	refused(closed)
 	set(ts.Allowed)
@@ -179,7 +180,7 @@ func testAccess(t *testing.T, e env) {
 func testAccessOfBadNotes(t *testing.T, e env) {
 	for _, note := range []string{"a\x00b", "\xff", strings.Repeat("a", ts.MaxNote+1)} {
 		err := e.Store.SetAccess(t.Context(), account(), ts.Rule{Access: ts.Allowed, Note: note}, noon)
-		wantCode(t, "SetAccess", err, fault.Invalid)
+		suite.WantFault(t, "SetAccess", err, fault.Invalid)
 	}
 }
 
@@ -221,7 +222,7 @@ func testRefused(t *testing.T, e env) {
 		in := closed(signIn(7, "aa", 5))
 		in.Now = time.UnixMilli(at)
 		_, err := e.Store.SignIn(ctx, a, in)
-		wantCode(t, "SignIn", err, fault.Denied)
+		suite.WantFault(t, "SignIn", err, fault.Denied)
 	}
 	list := func(want ...ts.Refused) {
 		t.Helper()
@@ -265,7 +266,7 @@ func testRefusedIsBounded(t *testing.T, e env) {
 		in := closed(signIn(7, "aa", 5))
 		in.Now = noon
 		_, err := e.Store.SignIn(ctx, ts.Account{FxAUID: fmt.Sprintf("new%d", i), Domain: "x"}, in)
-		wantCode(t, "SignIn", err, fault.Denied)
+		suite.WantFault(t, "SignIn", err, fault.Denied)
 	}
 	got, err := e.Store.Refused(ctx, 2*ts.MaxRefused)
 	must(t, err)

@@ -1,4 +1,4 @@
-// Package webtest serves rooms to their tests, and makes requests that go over
+// Package webtest serves services to their tests, and makes requests that go over
 // the wire as they are written.
 package webtest
 
@@ -17,13 +17,18 @@ import (
 	"holdfast/internal/web"
 )
 
-// Serve serves a room as the binary does. Without a log of its own it fails the
+// Serve serves a service as the binary does. Without a log of its own it fails the
 // test when the server finds a failure of its own.
-func Serve(t testing.TB, room web.Room, o web.Options) *httptest.Server {
-	if o.Log == nil {
-		o.Log = slog.New(failures{t})
+func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
+	return Listen(t, &web.Mux{Resolver: &web.Resolver{}, Options: o, Default: service})
+}
+
+// Listen is Serve for a whole listener.
+func Listen(t testing.TB, m *web.Mux) *httptest.Server {
+	if m.Options.Log == nil {
+		m.Options.Log = slog.New(failures{t})
 	}
-	s := httptest.NewServer(room.Handler(o))
+	s := httptest.NewServer(m)
 	t.Cleanup(s.Close)
 	return s
 }

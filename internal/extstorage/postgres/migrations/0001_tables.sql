@@ -52,7 +52,7 @@ CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenan
 CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
 
 -- The row of an install is the lock of its writes. Every write updates it; the
--- room in each page lets the new version stand beside the old one. A primary
+-- service in each page lets the new version stand beside the old one. A primary
 -- key, because a shard moves online only with one.
 CREATE TABLE ext_storage_usage (
 	tenant_id            UUID        NOT NULL,
@@ -62,6 +62,7 @@ CREATE TABLE ext_storage_usage (
 	namespaces_count     INTEGER     NOT NULL DEFAULT 0 CHECK (namespaces_count >= 0),
 	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
 	change_seq           BIGINT      NOT NULL DEFAULT 0, -- of the last change
+	counted_at           TIMESTAMPTZ NOT NULL DEFAULT 'epoch', -- the counters are of the records live then
 	PRIMARY KEY (tenant_id, extension_install_id)
 ) WITH (fillfactor = 50);
 
@@ -92,7 +93,7 @@ CREATE TABLE ext_storage_answers (
 	extension_install_id UUID        NOT NULL,
 	once_key             TEXT        COLLATE "C" NOT NULL,
 	request              BYTEA       NOT NULL, -- its hash
-	answer               BIGINT[]    NOT NULL,
+	answer               JSON        NOT NULL, -- the items of the answer
 	at                   TIMESTAMPTZ NOT NULL,
 	PRIMARY KEY (tenant_id, extension_install_id, once_key)
 );
@@ -120,14 +121,34 @@ CREATE TABLE ext_storage_outbox (
 	key text NOT NULL,
 	payload json NOT NULL,
 	created_at timestamptz NOT NULL,
+	part smallint NOT NULL GENERATED ALWAYS AS (((ascii(right(tenant_id::text, 1)) & 15) + 9 * (ascii(right(tenant_id::text, 1)) >> 6) + (ascii(right(extension_install_id::text, 1)) & 15) + 9 * (ascii(right(extension_install_id::text, 1)) >> 6)) % 16) STORED,
+	PRIMARY KEY (part, tenant_id, extension_install_id, seq)
+);
+
+-- Events that the sink has refused. Until next_at they and their successors wait;
+-- where it is NULL the event was set aside, and is here only.
+CREATE TABLE ext_storage_outbox_refused (
+	tenant_id uuid NOT NULL,
+	extension_install_id uuid NOT NULL,
+	seq bigint NOT NULL CHECK (seq > 0),
+	topic text NOT NULL,
+	key text NOT NULL,
+	payload json NOT NULL,
+	created_at timestamptz NOT NULL,
+	attempts integer NOT NULL,
+	reason text NOT NULL,
+	refused_at timestamptz NOT NULL,
+	next_at timestamptz,
 	PRIMARY KEY (tenant_id, extension_install_id, seq)
 );
 
+-- A lease for each partition, and that of the process that polls.
 CREATE TABLE ext_storage_outbox_relay (
-	one integer PRIMARY KEY CHECK (one = 1),
+	part smallint PRIMARY KEY,
 	holder text NOT NULL,
 	held_until timestamptz NOT NULL
 );
+INSERT INTO ext_storage_outbox_relay SELECT n, '', '-infinity' FROM generate_series(0, 16) n;
 
 -- citus
 
@@ -139,3 +160,4 @@ SELECT create_distributed_table('ext_storage_changes', 'tenant_id', colocate_wit
 SELECT create_distributed_table('ext_storage_answers', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_installs', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_outbox', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_outbox_refused', 'tenant_id', colocate_with => 'ext_storage_records');

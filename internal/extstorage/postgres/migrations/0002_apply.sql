@@ -3,35 +3,37 @@
 -- Citus one message to the node that has the tenant. It is VOLATILE, so that
 -- each of its statements sees what was committed before it: it takes the lock
 -- first and reads what it decides on in later statements. The rules are those
--- of package extstorage (Op.Judge, Quota), restated.
+-- of package extstorage (Op.Decide, Quota), restated.
 --
 -- All operations are judged before one is done, so what is refused has written
--- nothing. Only where a quota stands in the way expired records are removed
--- first; when that was not enough, the refusal is raised, as SQLSTATE HF002
--- with the answer as its message, and so undoes the removal.
+-- no record. Expired records never count against a quota: where the stored
+-- counters do not allow a write, they are made those of p_now and it is judged
+-- again.
 --
--- It answers with an array: status, index of the operation, and numbers by the
--- status.
+-- It answers with a JSON object:
 --
---   0  done. The index is 1 when it was done before (p_once). The install's
---      bytes, keys and namespaces follow, and for each operation revision,
---      change, whether the record was made, whether it was there, when it was
---      made and changed and when it expires (milliseconds; 0: never)
---   1  a guard does not hold; revision and change of the record, 0: none
---   2  the schema is not the active one
---   3  a quota: 1 namespaces, 2 keys, 3 bytes; what would be used; 1 when
---      expired records are left that could go
---   4  the idempotency key was used for another request
+--   {"items": [{"revision", "seq", "created", "existed", "createdAt", "updatedAt",
+--     "expiresAt"}, ...]}   done: an item for each operation, with moments in
+--                           milliseconds (0: never); "replayed": true when it was
+--                           done before (p_once)
+--   {"error": "precondition", "op", "revision", "seq"}   the guard of an operation
+--                           does not hold; of the record, 0: there is none
+--   {"error": "schema_changed", "op"}   the schema is not the active one
+--   {"error": "quota", "op", "quota", "used"}   "namespaces", "keys" or "bytes", and
+--                           what would be used
+--   {"error": "key_reused"}   the idempotency key was used for another request
 --
 -- A function is never replaced: a change gets the next number, because two
 -- releases may be at work on one database.
 
--- What an install has, and the number of its last change.
+-- What an install has, and the number of its last change. The first three count
+-- the records that are live at counted_at.
 CREATE TYPE ext_counters_v1 AS (
 	bytes      BIGINT,
 	keys       BIGINT,
 	namespaces BIGINT,
-	seq        BIGINT
+	seq        BIGINT,
+	counted_at TIMESTAMPTZ
 );
 
 -- A record without its value and metadata.
@@ -77,12 +79,12 @@ DECLARE
 	u ext_counters_v1;
 BEGIN
 	LOOP
-		SELECT bytes_used, keys_count, namespaces_count, change_seq INTO u.bytes, u.keys, u.namespaces, u.seq
+		SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at INTO u.bytes, u.keys, u.namespaces, u.seq, u.counted_at
 			FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
 		IF FOUND THEN
 			RETURN u;
 		END IF;
-		INSERT INTO ext_storage_usage (tenant_id, extension_install_id, updated_at) VALUES (p_tenant, p_install, p_now)
+		INSERT INTO ext_storage_usage (tenant_id, extension_install_id, updated_at, counted_at) VALUES (p_tenant, p_install, p_now, p_now)
 			ON CONFLICT DO NOTHING;
 	END LOOP;
 END $$;
@@ -92,7 +94,8 @@ CREATE FUNCTION ext_count_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, u
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	UPDATE ext_storage_usage
-		SET bytes_used = u.bytes, keys_count = u.keys, namespaces_count = u.namespaces, change_seq = u.seq, updated_at = p_now
+		SET bytes_used = u.bytes, keys_count = u.keys, namespaces_count = u.namespaces, change_seq = u.seq, counted_at = u.counted_at,
+			updated_at = p_now
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install;
 END $$;
 
@@ -119,61 +122,51 @@ BEGIN
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace), 0);
 END $$;
 
--- ext_expire_v1 removes at most p_limit of an install's expired records, those
--- that expired first, and returns how many. The caller has the lock, and reads
--- the counters anew.
-CREATE FUNCTION ext_expire_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_limit BIGINT)
-RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+-- ext_recount_v1 makes the counters of an install, whose lock the caller has, those
+-- of p_now: records that expire between the two moments are in the counters of the
+-- earlier one only.
+CREATE FUNCTION ext_recount_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, u ext_counters_v1)
+RETURNS ext_counters_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	u            ext_counters_v1;
-	v_namespaces TEXT[];
-	v_keys       TEXT[];
-	v_revisions  BIGINT[];
-	v_bytes      BIGINT;
-	v_count      BIGINT;
-	v_left       BIGINT;
-	v_of         RECORD;
+	v_by   INTEGER := CASE WHEN p_now > u.counted_at THEN -1 ELSE 1 END;
+	v_of   RECORD;
+	v_keys BIGINT;
 BEGIN
-	SELECT array_agg(d.namespace), array_agg(d.key), array_agg(d.revision), sum(d.bytes), count(*)
-		INTO v_namespaces, v_keys, v_revisions, v_bytes, v_count
-		FROM (SELECT namespace, key, revision, value_bytes::bigint + metadata_bytes AS bytes FROM ext_storage_records
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND ttl_expires_at <= p_now
-			ORDER BY ttl_expires_at, namespace, key LIMIT p_limit) d;
-	IF v_count = 0 THEN
-		RETURN 0;
-	END IF;
-	u := ext_lock_v1(p_tenant, p_install, p_now);
-	INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
-		SELECT p_tenant, p_install, u.seq + c.n, 'expire', c.namespace, c.key, c.revision, p_now
-		FROM unnest(v_namespaces, v_keys, v_revisions) WITH ORDINALITY AS c (namespace, key, revision, n);
-	FOR v_of IN SELECT c.namespace, array_agg(c.key) AS keys FROM unnest(v_namespaces, v_keys) c (namespace, key) GROUP BY c.namespace LOOP
-		DELETE FROM ext_storage_records
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = v_of.namespace AND key = ANY (v_of.keys);
-		v_left := ext_keys_v1(p_tenant, p_install, v_of.namespace) - cardinality(v_of.keys);
-		PERFORM ext_count_keys_v1(p_tenant, p_install, v_of.namespace, v_left);
-		IF v_left = 0 THEN
+	FOR v_of IN SELECT namespace, count(*) AS keys, sum(value_bytes::bigint + metadata_bytes)::bigint AS bytes FROM ext_storage_records
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install
+			AND ttl_expires_at > least(u.counted_at, p_now) AND ttl_expires_at <= greatest(u.counted_at, p_now)
+		GROUP BY namespace
+	LOOP
+		v_keys := ext_keys_v1(p_tenant, p_install, v_of.namespace);
+		IF v_keys = 0 THEN
+			u.namespaces := u.namespaces + 1;
+		END IF;
+		v_keys := v_keys + v_by * v_of.keys;
+		IF v_keys = 0 THEN
 			u.namespaces := u.namespaces - 1;
 		END IF;
+		PERFORM ext_count_keys_v1(p_tenant, p_install, v_of.namespace, v_keys);
+		u.keys := u.keys + v_by * v_of.keys;
+		u.bytes := u.bytes + v_by * v_of.bytes;
 	END LOOP;
-	u.bytes := u.bytes - v_bytes;
-	u.keys := u.keys - v_count;
-	u.seq := u.seq + v_count;
+	u.counted_at := p_now;
 	PERFORM ext_count_v1(p_tenant, p_install, p_now, u);
-	RETURN v_count;
+	RETURN u;
 END $$;
 
 -- p_kinds: 0 put, 1 delete, 2 check. p_guards, p_matches and p_none_matches are
--- the guards. p_audits are the heads of the audit's events, which lack the
--- revision and the last brace. p_once is NULL for a request that may happen as
--- often as it comes; answers of p_once_since and before are over.
+-- the guards. p_caller and p_caller_id are JSON strings for the audit. p_once is
+-- NULL for a request that may happen as often as it comes; answers of p_once_since
+-- and before have expired.
 CREATE FUNCTION ext_apply_v1(
 	p_tenant UUID, p_install UUID,
 	p_kinds SMALLINT[], p_namespaces TEXT[], p_keys TEXT[],
 	p_guards BIGINT[], p_matches TEXT[], p_none_matches TEXT[],
-	p_values TEXT[], p_metadata TEXT[], p_expiries TIMESTAMPTZ[], p_keeps BOOLEAN[], p_schemas INTEGER[], p_audits TEXT[],
-	p_now TIMESTAMPTZ, p_max_bytes BIGINT, p_max_namespaces BIGINT, p_max_keys BIGINT, p_reclaim BIGINT,
+	p_values TEXT[], p_metadata TEXT[], p_expiries TIMESTAMPTZ[], p_keeps BOOLEAN[], p_schemas INTEGER[],
+	p_caller TEXT, p_caller_id TEXT,
+	p_now TIMESTAMPTZ, p_max_bytes BIGINT, p_max_namespaces BIGINT, p_max_keys BIGINT,
 	p_once TEXT, p_request BYTEA, p_once_since TIMESTAMPTZ
-) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	u         ext_counters_v1;
 	n         ext_counters_v1; -- what the operations make of it
@@ -184,44 +177,46 @@ DECLARE
 	v_changes TEXT[];          -- what is done; NULL: nothing
 	v_revs    BIGINT[];        -- with which revision, and
 	v_seqs    BIGINT[];        -- under which number
-	v_items   BIGINT[];
+	v_items   TEXT;            -- of the answer
 	v_names   TEXT[];          -- namespaces whose keys become more or fewer,
 	v_before  BIGINT[];        -- their counters
 	v_after   BIGINT[];
 	v_checked TEXT;            -- the namespace that
 	v_active  INTEGER;         -- this is the active schema of
 	v_live    BOOLEAN;
-	v_by      BIGINT;          -- how many keys the operation adds
-	v_bytes   BIGINT;          -- of the record before it
+	v_by      BIGINT;          -- how many keys the operation adds to the counters, and
+	v_bytes   BIGINT;          -- how many bytes
 	v_from    INTEGER;
 	v_name    INTEGER;
-	v_gone    BIGINT := 0;
-	-- The operation that went over a quota and came not back, 0: none.
+	v_fits    BOOLEAN;         -- no quota was exceeded after any operation
+	-- The operation since which a quota is exceeded, 0: none.
 	v_over_namespaces INTEGER;
 	v_over_keys       INTEGER[];
 	v_over_bytes      INTEGER;
-	v_over            BIGINT[];
 	v_request BYTEA;
-	v_answer  BIGINT[];
 BEGIN
 	-- The lock, written out: the call of another function takes longer than this.
-	SELECT bytes_used, keys_count, namespaces_count, change_seq INTO u.bytes, u.keys, u.namespaces, u.seq
+	SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at INTO u.bytes, u.keys, u.namespaces, u.seq, u.counted_at
 		FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
 	IF NOT FOUND THEN
 		u := ext_lock_v1(p_tenant, p_install, p_now);
 	END IF;
 	IF p_once IS NOT NULL THEN
-		SELECT request, answer INTO v_request, v_answer FROM ext_storage_answers
+		SELECT request, answer INTO v_request, v_items FROM ext_storage_answers
 			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND once_key = p_once AND at > p_once_since;
 		IF FOUND THEN
-			RETURN CASE WHEN v_request = p_request THEN ARRAY[0, 1]::bigint[] || v_answer ELSE ARRAY[4, 0] END;
+			RETURN CASE WHEN v_request = p_request THEN '{"replayed":true,"items":' || v_items || '}' ELSE '{"error":"key_reused"}' END;
 		END IF;
+	END IF;
+	IF u.counted_at > p_now THEN -- by another server's clock
+		u := ext_recount_v1(p_tenant, p_install, p_now, u);
 	END IF;
 
 	LOOP
 		n := u;
-		v_items := '{}';
+		v_items := '';
 		v_names := '{}';
+		v_fits := true;
 		v_over_namespaces := 0;
 		v_over_keys := '{}';
 		v_over_bytes := 0;
@@ -244,14 +239,19 @@ BEGIN
 			v_live := r.present AND (r.expires_at IS NULL OR r.expires_at > p_now);
 			IF ext_refused_v1(p_guards[i], p_matches[i], p_none_matches[i], p_kinds[i] = 1,
 				CASE WHEN v_live THEN r.revision ELSE 0 END, CASE WHEN v_live THEN r.seq ELSE 0 END) THEN
-				RETURN ARRAY[1, i - 1, CASE WHEN v_live THEN r.revision ELSE 0 END, CASE WHEN v_live THEN r.seq ELSE 0 END];
+				RETURN json_build_object('error', 'precondition', 'op', i - 1,
+					'revision', CASE WHEN v_live THEN r.revision ELSE 0 END, 'seq', CASE WHEN v_live THEN r.seq ELSE 0 END);
 			END IF;
 
 			v_were[i] := r.present;
 			v_lived[i] := v_live;
 			v_changes[i] := NULL;
 			v_by := 0;
-			v_bytes := CASE WHEN r.present THEN r.value_bytes + r.metadata_bytes ELSE 0 END;
+			v_bytes := 0;
+			IF v_live OR r.present AND r.expires_at > u.counted_at THEN
+				v_by := -1;
+				v_bytes := - (r.value_bytes + r.metadata_bytes);
+			END IF;
 			IF p_kinds[i] = 0 THEN
 				IF v_checked IS DISTINCT FROM p_namespaces[i] THEN
 					v_checked := p_namespaces[i];
@@ -259,13 +259,10 @@ BEGIN
 						WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = v_checked AND status = 'active'), 0);
 				END IF;
 				IF p_schemas[i] <> v_active THEN
-					RETURN ARRAY[2, i - 1];
+					RETURN json_build_object('error', 'schema_changed', 'op', i - 1);
 				END IF;
 				n.seq := n.seq + 1;
 				v_changes[i] := 'put';
-				IF NOT r.present THEN
-					v_by := 1;
-				END IF;
 				IF v_live THEN
 					r.revision := r.revision + 1;
 				ELSE
@@ -280,27 +277,37 @@ BEGIN
 				r.seq := n.seq;
 				r.updated_at := p_now;
 				r.value_bytes := octet_length(p_values[i]);
-				v_bytes := r.value_bytes + r.metadata_bytes - v_bytes;
+				IF v_by < 0 AND NOT v_live THEN
+					v_fits := false; -- the key is new, and counted already
+				END IF;
+				IF r.expires_at IS NULL OR r.expires_at > u.counted_at THEN
+					v_by := v_by + 1;
+					v_bytes := v_bytes + r.value_bytes + r.metadata_bytes;
+				END IF;
 			ELSIF p_kinds[i] = 1 AND r.present THEN
 				n.seq := n.seq + 1;
 				v_changes[i] := CASE WHEN v_live THEN 'delete' ELSE 'expire' END;
-				v_by := -1;
 				r.present := false;
-				v_bytes := -v_bytes;
 			ELSE
+				v_by := 0;
 				v_bytes := 0;
 			END IF;
 			v_rows[i] := r;
 			v_revs[i] := r.revision;
 			v_seqs[i] := n.seq;
+			IF i > 1 THEN
+				v_items := v_items || ',';
+			END IF;
 			IF p_kinds[i] = 0 OR p_kinds[i] = 2 AND v_live THEN
-				v_items := v_items || ARRAY[r.revision, r.seq, (p_kinds[i] = 0 AND NOT v_live)::integer, 0,
-					ext_ms_v1(r.created_at), ext_ms_v1(r.updated_at), ext_ms_v1(r.expires_at)];
+				v_items := v_items || format('{"revision":%s,"seq":%s,"created":%s,"createdAt":%s,"updatedAt":%s,"expiresAt":%s}',
+					r.revision, r.seq, CASE WHEN p_kinds[i] = 0 AND NOT v_live THEN 'true' ELSE 'false' END,
+					ext_ms_v1(r.created_at), ext_ms_v1(r.updated_at), ext_ms_v1(r.expires_at));
 			ELSE
-				v_items := v_items || ARRAY[0, 0, 0, (p_kinds[i] = 1 AND v_live)::integer, 0, 0, 0]::bigint[];
+				v_items := v_items || CASE WHEN p_kinds[i] = 1 AND v_live THEN '{"existed":true}' ELSE '{}' END;
 			END IF;
 
 			n.bytes := n.bytes + v_bytes;
+			v_fits := v_fits AND n.bytes <= p_max_bytes;
 			IF n.bytes <= greatest(p_max_bytes, u.bytes) THEN
 				v_over_bytes := 0;
 			ELSIF v_over_bytes = 0 THEN
@@ -322,11 +329,13 @@ BEGIN
 				ELSIF v_over_keys[v_name] = 0 THEN
 					v_over_keys[v_name] := i;
 				END IF;
+				v_fits := v_fits AND v_after[v_name] <= p_max_keys;
 				IF v_by = 1 AND v_after[v_name] = 1 THEN
 					n.namespaces := n.namespaces + 1;
 				ELSIF v_by = -1 AND v_after[v_name] = 0 THEN
 					n.namespaces := n.namespaces - 1;
 				END IF;
+				v_fits := v_fits AND n.namespaces <= p_max_namespaces;
 				IF n.namespaces <= greatest(p_max_namespaces, u.namespaces) THEN
 					v_over_namespaces := 0;
 				ELSIF v_over_namespaces = 0 THEN
@@ -335,26 +344,19 @@ BEGIN
 			END IF;
 		END LOOP;
 
-		v_over := NULL;
-		IF v_over_namespaces > 0 THEN
-			v_over := ARRAY[3, v_over_namespaces - 1, 1, n.namespaces];
-		ELSIF v_over_keys IS NOT NULL AND 0 < ANY (v_over_keys) THEN
-			SELECT ARRAY[3, o.i - 1, 2, o.keys] INTO v_over
-				FROM unnest(v_over_keys, v_after) WITH ORDINALITY o (i, keys, n) WHERE o.i > 0 ORDER BY o.n LIMIT 1;
-		ELSIF v_over_bytes > 0 THEN
-			v_over := ARRAY[3, v_over_bytes - 1, 3, n.bytes];
+		EXIT WHEN v_fits;
+		IF u.counted_at = p_now THEN
+			IF v_over_namespaces > 0 THEN
+				RETURN json_build_object('error', 'quota', 'op', v_over_namespaces - 1, 'quota', 'namespaces', 'used', n.namespaces);
+			ELSIF 0 < ANY (v_over_keys) THEN
+				RETURN (SELECT json_build_object('error', 'quota', 'op', o.i - 1, 'quota', 'keys', 'used', o.keys)
+					FROM unnest(v_over_keys, v_after) WITH ORDINALITY o (i, keys, n) WHERE o.i > 0 ORDER BY o.n LIMIT 1);
+			ELSIF v_over_bytes > 0 THEN
+				RETURN json_build_object('error', 'quota', 'op', v_over_bytes - 1, 'quota', 'bytes', 'used', n.bytes);
+			END IF;
+			EXIT; -- it was over a quota before, and is not more so
 		END IF;
-		EXIT WHEN v_over IS NULL;
-		IF v_gone > 0 THEN
-			v_over := v_over || (SELECT count(*) FROM (SELECT 1 FROM ext_storage_records
-				WHERE tenant_id = p_tenant AND extension_install_id = p_install AND ttl_expires_at <= p_now LIMIT 1) l);
-			RAISE EXCEPTION '%', v_over USING ERRCODE = 'HF002';
-		END IF;
-		v_gone := ext_expire_v1(p_tenant, p_install, p_now, p_reclaim);
-		IF v_gone = 0 THEN
-			RETURN v_over || 0::bigint;
-		END IF;
-		u := ext_lock_v1(p_tenant, p_install, p_now);
+		u := ext_recount_v1(p_tenant, p_install, p_now, u);
 	END LOOP;
 
 	FOR i IN 1 .. cardinality(p_kinds) LOOP
@@ -381,7 +383,8 @@ BEGIN
 		IF v_changes[i] <> 'expire' THEN
 			INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at)
 				VALUES (p_tenant, p_install, v_seqs[i], 'extstorage.' || v_changes[i], p_namespaces[i] || '/' || p_keys[i],
-					(p_audits[i] || v_revs[i] || '}')::json, p_now);
+					format('{"operation":"%s","namespace":"%s","key":%s,"schemaVersion":%s,"caller":%s,"callerId":%s,"revision":%s}',
+						v_changes[i], p_namespaces[i], to_json(p_keys[i]), p_schemas[i], p_caller, p_caller_id, v_revs[i])::json, p_now);
 		END IF;
 	END LOOP;
 	FOR i IN 1 .. cardinality(v_names) LOOP
@@ -391,18 +394,19 @@ BEGIN
 	END LOOP;
 	IF n.seq > u.seq THEN
 		UPDATE ext_storage_usage -- as ext_count_v1 does
-			SET bytes_used = n.bytes, keys_count = n.keys, namespaces_count = n.namespaces, change_seq = n.seq, updated_at = p_now
+			SET bytes_used = n.bytes, keys_count = n.keys, namespaces_count = n.namespaces, change_seq = n.seq, counted_at = n.counted_at,
+				updated_at = p_now
 			WHERE tenant_id = p_tenant AND extension_install_id = p_install;
 	END IF;
 
-	v_answer := ARRAY[n.bytes, n.keys, n.namespaces] || v_items;
+	v_items := '[' || v_items || ']';
 	IF p_once IS NOT NULL THEN
 		INSERT INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at)
-			VALUES (p_tenant, p_install, p_once, p_request, v_answer, p_now)
+			VALUES (p_tenant, p_install, p_once, p_request, v_items::json, p_now)
 			ON CONFLICT (tenant_id, extension_install_id, once_key) DO UPDATE
 			SET request = EXCLUDED.request, answer = EXCLUDED.answer, at = EXCLUDED.at;
 	END IF;
-	RETURN ARRAY[0, 0]::bigint[] || v_answer;
+	RETURN '{"items":' || v_items || '}';
 END $$;
 
 -- citus
@@ -416,7 +420,7 @@ SELECT create_distributed_function('ext_lock_v1(uuid, uuid, timestamptz)');
 SELECT create_distributed_function('ext_count_v1(uuid, uuid, timestamptz, ext_counters_v1)');
 SELECT create_distributed_function('ext_count_keys_v1(uuid, uuid, text, bigint)');
 SELECT create_distributed_function('ext_keys_v1(uuid, uuid, text)');
-SELECT create_distributed_function('ext_expire_v1(uuid, uuid, timestamptz, bigint)');
+SELECT create_distributed_function('ext_recount_v1(uuid, uuid, timestamptz, ext_counters_v1)');
 SELECT create_distributed_function(
-	'ext_apply_v1(uuid, uuid, smallint[], text[], text[], bigint[], text[], text[], text[], text[], timestamptz[], boolean[], integer[], text[], timestamptz, bigint, bigint, bigint, bigint, text, bytea, timestamptz)',
+	'ext_apply_v1(uuid, uuid, smallint[], text[], text[], bigint[], text[], text[], text[], text[], timestamptz[], boolean[], integer[], text, text, timestamptz, bigint, bigint, bigint, text, bytea, timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');

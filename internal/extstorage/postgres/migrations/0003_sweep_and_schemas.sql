@@ -1,24 +1,62 @@
--- What is over, and the registry of schemas. What changes counters or schemas
--- takes the install's lock, like every write.
+-- The sweep, and the registry of schemas. What changes counters or schemas takes
+-- the install's lock, like every write.
 
--- ext_reclaim_v1 removes at most p_limit expired records of an install, and
--- returns how many.
-CREATE FUNCTION ext_reclaim_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_limit BIGINT)
+-- ext_expire_v1 removes at most p_limit records of an install that had expired at
+-- p_due, those that expired first, and returns how many.
+CREATE FUNCTION ext_expire_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_limit BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	u            ext_counters_v1;
+	v_namespaces TEXT[];
+	v_keys       TEXT[];
+	v_revisions  BIGINT[];
+	v_bytes      BIGINT[]; -- that count; NULL: the record does not
+	v_of         RECORD;
+	v_left       BIGINT;
 BEGIN
 	PERFORM 1 FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
 	IF NOT FOUND THEN
-		RETURN 0; -- it has nothing; the lock would make a row
+		RETURN 0; -- it has nothing; ext_lock_v1 would make a row
 	END IF;
-	RETURN ext_expire_v1(p_tenant, p_install, p_now, p_limit);
+	u := ext_lock_v1(p_tenant, p_install, p_now);
+	SELECT array_agg(d.namespace), array_agg(d.key), array_agg(d.revision), array_agg(d.bytes)
+		INTO v_namespaces, v_keys, v_revisions, v_bytes
+		FROM (SELECT namespace, key, revision, CASE WHEN ttl_expires_at > u.counted_at THEN value_bytes::bigint + metadata_bytes END AS bytes
+			FROM ext_storage_records
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND ttl_expires_at <= p_due
+			ORDER BY ttl_expires_at, namespace, key LIMIT p_limit) d;
+	IF v_keys IS NULL THEN
+		RETURN 0;
+	END IF;
+	INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
+		SELECT p_tenant, p_install, u.seq + c.n, 'expire', c.namespace, c.key, c.revision, p_now
+		FROM unnest(v_namespaces, v_keys, v_revisions) WITH ORDINALITY AS c (namespace, key, revision, n);
+	FOR v_of IN SELECT c.namespace, array_agg(c.key) AS keys, count(c.bytes) AS counted, coalesce(sum(c.bytes), 0)::bigint AS bytes
+		FROM unnest(v_namespaces, v_keys, v_bytes) c (namespace, key, bytes) GROUP BY c.namespace
+	LOOP
+		DELETE FROM ext_storage_records
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = v_of.namespace AND key = ANY (v_of.keys);
+		CONTINUE WHEN v_of.counted = 0;
+		v_left := ext_keys_v1(p_tenant, p_install, v_of.namespace) - v_of.counted;
+		PERFORM ext_count_keys_v1(p_tenant, p_install, v_of.namespace, v_left);
+		IF v_left = 0 THEN
+			u.namespaces := u.namespaces - 1;
+		END IF;
+		u.bytes := u.bytes - v_of.bytes;
+		u.keys := u.keys - v_of.counted;
+	END LOOP;
+	u.seq := u.seq + cardinality(v_keys);
+	PERFORM ext_count_v1(p_tenant, p_install, p_now, u);
+	RETURN cardinality(v_keys);
 END $$;
 
 -- ext_sweep_v1 removes what the sweep has found of one install, and returns how
--- much: p_expired of its expired records, the changes of p_changes, and the
--- answers of p_answers, unless one was given anew. Nobody waits for it to be on
--- disk: what a crash brings back is swept again.
+-- much: p_expired of the records that had expired at p_due, the changes of
+-- p_changes, and the answers of p_answers, unless one was given anew. Nobody waits
+-- for it to be on disk: what a crash brings back is swept again.
 CREATE FUNCTION ext_sweep_v1(
-	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_expired BIGINT, p_changes BIGINT[], p_answers TEXT[], p_answers_before TIMESTAMPTZ
+	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_expired BIGINT, p_changes BIGINT[], p_answers TEXT[],
+	p_answers_before TIMESTAMPTZ
 ) RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_swept BIGINT := 0;
@@ -26,7 +64,7 @@ DECLARE
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
 	IF p_expired > 0 THEN
-		v_swept := ext_reclaim_v1(p_tenant, p_install, p_now, p_expired);
+		v_swept := ext_expire_v1(p_tenant, p_install, p_now, p_due, p_expired);
 	END IF;
 	DELETE FROM ext_storage_changes
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = ANY (p_changes);
@@ -90,9 +128,8 @@ END $$;
 -- citus
 
 SELECT create_distributed_function('ext_schema_v1(uuid, uuid, text, integer)');
-SELECT create_distributed_function('ext_reclaim_v1(uuid, uuid, timestamptz, bigint)',
-	'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, bigint, bigint[], text[], timestamptz)',
+SELECT create_distributed_function('ext_expire_v1(uuid, uuid, timestamptz, timestamptz, bigint)');
+SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, timestamptz, bigint, bigint[], text[], timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz, integer)',
 	'p_tenant', colocate_with => 'ext_storage_records');

@@ -48,7 +48,7 @@ CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenan
 	WHERE status = 'active';
 CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
 
--- What an install has, expired rows that are still there included.
+-- What an install has: the records that are live at counted_at.
 CREATE TABLE ext_storage_usage (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -57,10 +57,11 @@ CREATE TABLE ext_storage_usage (
 	namespaces_count     INTEGER NOT NULL CHECK (namespaces_count >= 0),
 	updated_at           INTEGER NOT NULL,
 	change_seq           INTEGER NOT NULL, -- of the last change
+	counted_at           INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (tenant_id, extension_install_id)
 ) WITHOUT ROWID;
 
--- Namespaces that have a key.
+-- Namespaces that have a key, counted as in ext_storage_usage.
 CREATE TABLE ext_storage_namespaces (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -89,7 +90,7 @@ CREATE TABLE ext_storage_answers (
 	extension_install_id TEXT    NOT NULL,
 	once_key             TEXT    NOT NULL,
 	request              BLOB    NOT NULL, -- its hash
-	answer               TEXT    NOT NULL, -- an array of numbers
+	answer               TEXT    NOT NULL, -- the items of the answer, as JSON
 	at                   INTEGER NOT NULL,
 	PRIMARY KEY (tenant_id, extension_install_id, once_key)
 ) WITHOUT ROWID;
@@ -117,12 +118,31 @@ CREATE TABLE ext_storage_outbox (
 	topic TEXT NOT NULL,
 	key TEXT NOT NULL,
 	payload TEXT NOT NULL,
-	created_at INTEGER NOT NULL, -- microseconds since 1970
+	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	part INTEGER NOT NULL, -- partition
+	PRIMARY KEY (part, tenant_id, extension_install_id, seq)
+) WITHOUT ROWID;
+
+-- Events that the sink has refused. Until next_at they and their successors wait;
+-- where it is NULL the event was set aside, and is here only.
+CREATE TABLE ext_storage_outbox_refused (
+	tenant_id TEXT NOT NULL,
+	extension_install_id TEXT NOT NULL,
+	seq INTEGER NOT NULL CHECK (seq > 0),
+	topic TEXT NOT NULL,
+	key TEXT NOT NULL,
+	payload TEXT NOT NULL,
+	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
+	attempts INTEGER NOT NULL,
+	reason TEXT NOT NULL,
+	refused_at INTEGER NOT NULL,
+	next_at INTEGER,
 	PRIMARY KEY (tenant_id, extension_install_id, seq)
 ) WITHOUT ROWID;
 
+-- A lease for each partition, and that of the process that polls.
 CREATE TABLE ext_storage_outbox_relay (
-	one INTEGER PRIMARY KEY CHECK (one = 1),
+	part INTEGER PRIMARY KEY,
 	holder TEXT NOT NULL,
-	held_until INTEGER NOT NULL -- microseconds since 1970
+	held_until INTEGER NOT NULL
 );

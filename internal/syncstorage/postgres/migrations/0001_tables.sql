@@ -17,7 +17,7 @@ INSERT INTO collections (collection_id, name) VALUES
 -- modified is the epoch is a collection that does not exist yet but has an
 -- open batch.
 --
--- Every write updates a row here; the room in each page lets the new version
+-- Every write updates a row here; the free space in each page lets the new version
 -- stand beside the old one, without a change to the index.
 CREATE TABLE user_collections (
 	user_id       BIGINT    NOT NULL,

@@ -57,32 +57,34 @@ CREATE FUNCTION sync_append_v1(
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
 	p_max_records BIGINT, p_max_bytes BIGINT,
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
-	p_limit BIGINT, p_enforce BOOLEAN
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
 	v_count  BIGINT := 0; -- what is staged
 	v_bytes  BIGINT := 0;
 	v_more   RECORD;      -- what the request adds to it
-	v_before BIGINT;
-	v_used   BIGINT := 0;
+	v_new    BIGINT;      -- bytes of both
+	v_before BIGINT[];
+	v_used   BIGINT[] := '{}';
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0];
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
 	END IF;
 	IF NOT p_create THEN
 		SELECT count, total_bytes INTO v_count, v_bytes FROM batches
 			WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND expiry > p_now;
 		IF NOT FOUND THEN
-			RETURN ARRAY[3, 0, 0, 0];
+			RETURN ARRAY[3, 0, 0];
 		END IF;
 	END IF;
 	v_more := sync_staged_v1(p_user, p_coll, p_batch, p_ids, p_sizes);
 	IF v_count + v_more.o_count > p_max_records OR v_bytes + v_more.o_bytes > p_max_bytes THEN
-		RETURN ARRAY[4, 0, 0, 0];
+		RETURN ARRAY[4, 0, 0];
 	END IF;
-	IF p_limit > 0 AND s.bytes + v_bytes + v_more.o_bytes > p_limit THEN
-		v_before := sync_bytes_v1(p_user, p_now, p_coll, s.stamp) + sync_pending_v1(p_user, p_coll, p_batch, s.stamp);
+	v_new := v_bytes + v_more.o_bytes;
+	IF sync_over_v1(p_limit, p_user_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
+		v_before := sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), sync_pending_v1(p_user, p_coll, p_batch, s.stamp));
 	END IF;
 
 	IF p_create THEN
@@ -102,12 +104,12 @@ BEGIN
 	-- What the staged records will replace is looked up only where it decides:
 	-- that goes through the whole batch.
 	IF v_before IS NOT NULL THEN
-		v_used := sync_quota_v1(p_limit, p_enforce, v_before,
-			sync_bytes_v1(p_user, p_now, p_coll, s.stamp) + sync_pending_v1(p_user, p_coll, p_batch, s.stamp));
-	ELSIF p_limit > 0 THEN
-		v_used := sync_bytes_v1(p_user, p_now, p_coll, s.stamp) + v_bytes + v_more.o_bytes;
+		v_used := sync_quota_v1(p_limit, p_user_limit, p_enforce, v_before,
+			sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), sync_pending_v1(p_user, p_coll, p_batch, s.stamp)));
+	ELSIF p_limit > 0 OR p_user_limit > 0 THEN
+		v_used := sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), v_new);
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(s.modified), sync_ms_v1(s.modified), v_used];
+	RETURN ARRAY[0, sync_ms_v1(s.modified), sync_ms_v1(s.modified)] || v_used;
 END $$;
 
 -- The records of the last request are staged like the others; then all are
@@ -117,7 +119,7 @@ CREATE FUNCTION sync_commit_v1(
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
 	p_max_records BIGINT, p_max_bytes BIGINT,
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
-	p_limit BIGINT, p_enforce BOOLEAN
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
@@ -127,21 +129,21 @@ DECLARE
 	v_there  BIGINT; -- records that were in the collection
 	v_old    BIGINT; -- bytes of them
 	v_new    BIGINT; -- bytes that take their place
-	v_before BIGINT;
-	v_used   BIGINT := 0;
+	v_before BIGINT[];
+	v_used   BIGINT[] := '{}';
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0];
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
 	END IF;
 	SELECT count, total_bytes INTO v_count, v_bytes FROM batches
 		WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND expiry > p_now;
 	IF NOT FOUND THEN
-		RETURN ARRAY[3, 0, 0, 0];
+		RETURN ARRAY[3, 0, 0];
 	END IF;
 	v_more := sync_staged_v1(p_user, p_coll, p_batch, p_ids, p_sizes);
 	v_count := v_count + v_more.o_count;
 	IF v_count > p_max_records OR v_bytes + v_more.o_bytes > p_max_bytes THEN
-		RETURN ARRAY[4, 0, 0, 0];
+		RETURN ARRAY[4, 0, 0];
 	END IF;
 	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
 
@@ -154,8 +156,8 @@ BEGIN
 			WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id LIMIT 1
 		) b ON true
 		WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch;
-	IF p_limit > 0 AND s.bytes + v_new > p_limit THEN
-		v_before := sync_bytes_v1(p_user, p_now, NULL, NULL);
+	IF sync_over_v1(p_limit, p_user_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
+		v_before := sync_bytes_v1(p_user, p_now, p_coll, NULL);
 	END IF;
 
 	PERFORM sync_count_v1(p_user, p_coll, s.stamp, v_count - v_there, v_new - v_old);
@@ -172,10 +174,10 @@ BEGIN
 		SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;
 	DELETE FROM batches WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch;
 
-	IF p_limit > 0 THEN
-		v_used := sync_quota_v1(p_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, NULL, NULL));
+	IF p_limit > 0 OR p_user_limit > 0 THEN
+		v_used := sync_quota_v1(p_limit, p_user_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), v_used];
+	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified)] || v_used;
 END $$;
 
 -- citus
@@ -184,8 +186,8 @@ SELECT create_distributed_function('sync_staged_v1(bigint, integer, text, text[]
 SELECT create_distributed_function('sync_stage_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[])');
 SELECT create_distributed_function('sync_pending_v1(bigint, integer, text, timestamp)');
 SELECT create_distributed_function(
-	'sync_append_v1(bigint, integer, text, boolean, timestamp, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, boolean)',
+	'sync_append_v1(bigint, integer, text, boolean, timestamp, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean)',
 	'p_user', colocate_with => 'user_collections');
 SELECT create_distributed_function(
-	'sync_commit_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, boolean)',
+	'sync_commit_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean)',
 	'p_user', colocate_with => 'user_collections');

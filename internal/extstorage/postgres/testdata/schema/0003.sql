@@ -18,7 +18,7 @@ INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, names
 INSERT INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 'once',
 		'\x0000000000000000000000000000000000000000000000000000000000000001',
-		'{24,2,2,1,3,1,0,1700000000003,1700000000003,1700003600003}', '2023-11-14 22:13:20.003Z');
+		'[{"revision":1,"seq":3,"created":true,"createdAt":1700000000003,"updatedAt":1700000000003,"expiresAt":1700003600003}]', '2023-11-14 22:13:20.003Z');
 INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status, created_at, updated_at, created_by) VALUES
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 'settings', 1, 'true', 'deprecated',
 		'2023-11-14 22:13:20.006Z', '2023-11-14 22:13:20.009Z', NULL),

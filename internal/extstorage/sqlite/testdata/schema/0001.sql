@@ -24,7 +24,7 @@ INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, names
 INSERT INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 'once',
 		x'0000000000000000000000000000000000000000000000000000000000000001',
-		'[24,2,2,1,3,1,0,1700000000003,1700000000003,1700003600003]', 1700000000003);
+		'[{"revision":1,"seq":3,"created":true,"createdAt":1700000000003,"updatedAt":1700000000003,"expiresAt":1700003600003}]', 1700000000003);
 
 INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, status, created_at, updated_at, created_by, schema_document) VALUES
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 'settings', 1, 'deprecated',
@@ -36,6 +36,6 @@ INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrid
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 'big', '{"bytes":0,"namespaces":0,"keys":70}', 1700086400010,
 		'{"log":"r","settings":"rw"}', NULL, 1700000000010, 1700000000011);
 
-INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at) VALUES
+INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at, part) VALUES
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 5, 'extstorage.delete', 'log/gone',
-		'{"operation":"delete","namespace":"log","key":"gone","schemaVersion":0,"caller":"token","callerId":"7","revision":1}', 1700000000005000);
+		'{"operation":"delete","namespace":"log","key":"gone","schemaVersion":0,"caller":"token","callerId":"7","revision":1}', 1700000000005000, 2);

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The limits have copies of the services' statements, because nobody but a
+// service may use its own. A copy that has parted from its service fails here.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	for backend, copies := range map[string][]string{
+		"syncstorage/sqlite":  {liteCounters, liteHeader, liteUpdate, liteSetUser, liteSetCollection, liteAddCollection, liteInfo},
+		"syncstorage/spanner": {spParent, spUnstage},
+		"extstorage/sqlite": {
+			extBegin, extFind, extActive, extChange, extUpdate, extInsert, extSetUsage, extAddUsage, extExpiring, extGetOne, extGetPage,
+		},
+		"syncstorage/postgres": {pgInfo},
+		"extstorage/postgres":  {extPgGet, extPgFrom},
+	} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			theirs := stringsOf(t, filepath.Join("../internal", backend))
+			for _, sql := range copies {
+				if !theirs[oneSpace(sql)] {
+					t.Errorf("the service has no such statement any more:\n%s", sql)
+				}
+			}
+		})
+	}
+}
+
+// oneSpace makes statements comparable that are broken into lines elsewhere.
+func oneSpace(sql string) string { return strings.Join(strings.Fields(sql), " ") }
+
+// stringsOf are all constant strings in the code of a package, those put
+// together of others included.
+func stringsOf(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	fset := token.NewFileSet()
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	// What is imported is not looked at, so that most of the package is in error;
+	// its constants are not.
+	info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	conf := types.Config{Error: func(error) {}, FakeImportC: true}
+	_, _ = conf.Check(dir, fset, files, &info)
+	all := map[string]bool{}
+	for _, tv := range info.Types {
+		if tv.Value != nil && tv.Value.Kind() == constant.String {
+			all[oneSpace(constant.StringVal(tv.Value))] = true
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no strings", dir)
+	}
+	return all
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/auth/tokenlib"
+)
+
+// Operations of sync storage, by the names that the table has.
+const (
+	workPut    = "PUT 500 B"
+	workPost   = "POST 100 × 500 B"
+	workList   = "GET 1,000 full"
+	workPage   = "GET 100 full"
+	workInfo   = "info/collections"
+	workAppend = "batch: append 100 × 500 B"
+	workCommit = "batch: commit %s"
+)
+
+// Collections and how many records of a user an operation writes or reads in one.
+const (
+	putCollection, putRecords   = "bookmarks", 100
+	postCollection, postRecords = "forms", 100
+	listCollection, listRecords = "history", 1000
+	batchCollection             = "passwords"
+)
+
+// collectionIDs are those that the migrations give the standard names.
+var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
+
+// syncLoad is sync storage: every owner is a user.
+type syncLoad struct{ secret string }
+
+func newSync() *syncLoad { return &syncLoad{secret: rand.Text()} }
+
+func (w *syncLoad) settings(e *engine) []string {
+	all := []string{"HOLDFAST_SERVER__MASTER_SECRET=" + w.secret}
+	if e.spanner != nil {
+		return append(all, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=spanner://"+e.database, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST="+e.spanner.Host())
+	}
+	return slices.Concat(all, e.url("SYNCSTORAGE"), e.url("TOKENSERVER"))
+}
+
+// accountKeys is what all accounts' keys are called by.
+const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
+
+// owner makes credentials as a tokenserver does.
+func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
+	keyring, err := tokenlib.NewKeyring(w.secret)
+	if err != nil {
+		return credentials{}, err
+	}
+	node := "http://" + s.listen
+	token, key, err := keyring.Mint(tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour), Origin: "holdfast"})
+	return credentials{
+		Endpoint: fmt.Sprintf("%s/1.5/%d", node, uid),
+		sign:     func(req *http.Request) error { return hawk.SignHTTP(req, token, key, time.Now(), "") },
+	}, err
+}
+
+func (w *syncLoad) operations() []operation {
+	fixed := func(path string) func(int) string { return func(int) string { return path } }
+	// A request, and the number of records that X-Weave-Records must say.
+	request := func(method string, path func(int) string, body []byte, records string) func(context.Context, *caller, int) error {
+		return func(ctx context.Context, c *caller, i int) error {
+			_, err := c.send(ctx, method, path(i), body, records)
+			return err
+		}
+	}
+	return []operation{
+		{
+			name: workPut,
+			do: request(http.MethodPut, func(i int) string { return "/storage/" + putCollection + "/" + id(i%putRecords) },
+				object(record{Payload: payload(500)}), ""),
+			goals: map[string]goal{
+				"sqlite":   {0.50, 90 * time.Microsecond},
+				"postgres": {0.40, 130 * time.Microsecond},
+				"spanner":  {ratio: spannerGoal},
+			},
+		},
+		{
+			name:  workPost,
+			do:    request(http.MethodPost, fixed("/storage/"+postCollection), list(0, postRecords, 500), ""),
+			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}, "spanner": {ratio: spannerGoal}},
+		},
+		{
+			name:  workList,
+			do:    request(http.MethodGet, fixed("/storage/"+listCollection+"?full=1"), nil, strconv.Itoa(listRecords)),
+			goals: map[string]goal{"sqlite": {ratio: 0.6}, "postgres": {ratio: 0.6}},
+		},
+		{
+			name: workPage, least: 2,
+			do: request(http.MethodGet, fixed("/storage/"+postCollection+"?full=1"), nil, strconv.Itoa(postRecords)),
+		},
+		{name: workInfo, do: request(http.MethodGet, fixed("/info/collections"), nil, ""), least: 2, most: 16},
+	}
+}
+
+// records are those that the operations read and write, by collection.
+func (w *syncLoad) records(e *engine) map[string]int {
+	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
+	if e.spanner == nil {
+		all[listCollection] = listRecords
+	}
+	return all
+}
+
+// fill makes the records that the operations read and write.
+func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) error {
+	all, hangUp, err := dialAll(ctx, users)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	for _, c := range all {
+		for collection, n := range w.records(e) {
+			for _, body := range posts(n, 500) {
+				if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body, ""); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// batchLimit is a limit that has batches, too.
+type batchLimit interface {
+	limit
+
+	// stage adds the i-th 100 records to the batch of a user, or as many as it
+	// has, and opens it with the first; commit moves them to the others. A user
+	// has one batch.
+	stage(ctx context.Context, user int64, i int) error
+	commit(ctx context.Context, user int64) error
+
+	// settle is engine.settle.
+	settle(ctx context.Context) error
+}
+
+// limit opens a limit with the user 1 and those behind it. Users of batches come
+// after them.
+func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
+	batch := o.size.records(e)
+	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}
+	switch {
+	case e.spanner != nil:
+		return openSyncSpanner(ctx, base, users)
+	case e.postgres != nil:
+		return openSyncPostgres(ctx, base, users)
+	}
+	return openSyncSQLite(ctx, base, users)
+}
+
+// syncLimit is what the limits of all engines have.
+type syncLimit struct {
+	engine  *engine
+	records map[string]int // of a user, by collection
+	ids     []string       // of a batch, or of a collection where that is larger
+	batch   int
+}
+
+// found is a record as a reader of the tables has it.
+type found struct {
+	id        string
+	modified  time.Time
+	sortindex *int64
+	payload   []byte
+}
+
+// infoRows are the user's own and those of three collections.
+const infoRows = 4
+
+// now is a moment as the tables keep it.
+func now() time.Time { return time.Now().UTC() }
+
+// ids are those of n records.
+func ids(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = id(i)
+	}
+	return all
+}
+
+// syncFile is the service's SQLite file in a data folder.
+func syncFile(data string) string { return filepath.Join(data, "syncstorage.db") }
+
+// commitGoal is the goal that a commit takes at most 1.3 times as long as plain
+// SQL, as a ratio of throughputs.
+const commitGoal = 1 / 1.3
+
+// spannerGoal is that of every operation on Spanner; one without a goal there is not
+// measured on it.
+const spannerGoal = 0.7
+
+// id is the i-th record's, as long as those of Firefox.
+func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
+
+// payload is so many bytes that look like a client's, which it takes some 150
+// to: an object in a string, whose quotes have to be escaped on the wire.
+func payload(bytes int) string {
+	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
+	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end
+}
+
+// record is a BSO as clients write it.
+type record struct {
+	ID      string `json:"id,omitempty"`
+	Payload string `json:"payload"`
+}
+
+func object(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return text
+}
+
+// list is the body of a POST of n records, the first of them the from-th, with
+// payloads of so many bytes.
+func list(from, n, bytes int) []byte {
+	all := make([]record, n)
+	for i := range all {
+		all[i] = record{id(from + i), payload(bytes)}
+	}
+	return object(all)
+}
+
+// posts are the bodies of as many POSTs of 100 records as n records take.
+func posts(n, bytes int) (bodies [][]byte) {
+	for from := 0; from < n; from += 100 {
+		bodies = append(bodies, list(from, min(100, n-from), bytes))
+	}
+	return bodies
+}

@@ -1,0 +1,218 @@
+// Package accounts makes the tokenserver, which signs Firefox accounts in, a
+// service of the server.
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/sweep"
+	"holdfast/internal/tokenserver"
+	"holdfast/internal/tokenserver/fxa"
+	"holdfast/internal/tokenserver/httpapi"
+	"holdfast/internal/tokenserver/nodeclient"
+	"holdfast/internal/tokenserver/postgres"
+	"holdfast/internal/tokenserver/sqlite"
+	"holdfast/internal/web"
+)
+
+// Name is the name of the service.
+const Name = "tokenserver"
+
+// cleanupEvery is how often the storage of replaced users is looked for; it is
+// kept for days, so minutes do not matter.
+const cleanupEvery = 10 * time.Minute
+
+// Storage is the sync storage of this server, as far as accounts need it.
+type Storage interface {
+	tokenserver.Purger
+	IsOpen() bool
+	Engine() (kind engine.Kind, ok bool) // that the settings select; false when there is no storage here
+	Usage(ctx context.Context, u *tokenserver.User) (Usage, error)
+}
+
+// Usage is what a storage user stores.
+type Usage struct {
+	Bytes           int64
+	Quota           int64 // of Bytes; 0: none
+	CollectionQuota int64 // of the bytes of each collection; 0: none
+	ModifiedMillis  int64 // 0: nothing was ever written
+	Collections     []Collection
+}
+
+// Collection is a collection of a storage user.
+type Collection struct {
+	Name    string
+	Records int64
+	Bytes   int64
+}
+
+// Accounts is the service before and after it is opened.
+type Accounts struct {
+	cfg     tokenserver.Config
+	storage Storage
+	opened  *tokenserver.Service
+}
+
+// New returns the service with its default settings.
+func New(storage Storage) *Accounts {
+	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage}
+}
+
+// Opened is the open service; nil while it is not.
+func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
+
+// Service is what the server composes.
+func (s *Accounts) Service() service.Service {
+	return service.Service{
+		Name: Name, Doc: "Accounts: signs Firefox accounts in and tells browsers where their records are.",
+		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands,
+		Aliases: []conf.Alias{
+			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "metrics are scraped from the admin listener"},
+			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads to size"},
+			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
+		},
+		Secrets: []service.Secret{{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret}},
+	}
+}
+
+func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	keyring, err := tokenlib.NewKeyring(d.Server.MasterSecrets...)
+	if err != nil {
+		return nil, err
+	}
+	store, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[tokenserver.Store]{
+		SQLite: engine.Backend[*sqlitedb.DB, tokenserver.Store]{
+			Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) tokenserver.Store { return sqlite.New(db) },
+		},
+		Postgres: engine.Backend[*pgdb.DB, tokenserver.Store]{
+			Migrations: postgres.Migrations, New: func(db *pgdb.DB) tokenserver.Store { return postgres.New(db) },
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	db.AfterBackup, db.MigrateAtStart = sqlite.Leap, s.cfg.RunMigrations
+	opened := &service.Opened{Databases: []*engine.Database{db}}
+	verifier, err := fxa.New(s.cfg, d.Clock)
+	if err != nil {
+		return opened, err
+	}
+	mint := minter{keyring}
+	nodes := nodeclient.New(mint, d.Clock)
+	opened.Close = nodes.Close
+	o := tokenserver.Options{
+		Config: s.cfg, Store: store, Verifier: verifier, Minter: mint, Clock: d.Clock,
+		PublicURL: d.Server.PublicURL, Remote: nodes, CountEvent: countEvents(d),
+	}
+	if s.storage.IsOpen() {
+		o.Local = s.storage
+	}
+	if o.Config.NodeType == "" {
+		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))
+	}
+	if s.opened, err = tokenserver.NewService(o); err != nil {
+		return opened, err
+	}
+	h := &httpapi.Handler{Service: s.opened, Clock: d.Clock}
+	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
+		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
+	}}}
+	opened.Ready = s.opened.Ping
+	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
+	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
+	opened.Reasons, opened.Refusal = reasons(), refusal
+	opened.Banner = func(base string) string {
+		return "In Firefox, before signing in to Sync, open about:config and set\n\n" +
+			"  identity.sync.tokenserver.uri = " + base + "/1.0/sync/1.5\n"
+	}
+	return opened, nil
+}
+
+// nodeEngine is what storage nodes keep their records in, if they are like this
+// server; one that has no storage itself is like its own accounts.
+func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
+	if kind, ok := s.storage.Engine(); ok {
+		return kind
+	}
+	return accounts
+}
+
+// ensureNode gives a new database its first node.
+func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
+	if err := s.opened.Ping(ctx); err != nil {
+		return err
+	}
+	node, err := s.opened.EnsureNode(ctx)
+	if err == nil && node != "" {
+		d.Log.Info("added a storage node", "node", node)
+	}
+	return err
+}
+
+// countEvents counts what the accounts server reports.
+func countEvents(d *service.Deps) func(tokenserver.EventKind) {
+	events := d.Metrics.Counter("holdfast_tokenserver_account_events_total", "Events that the accounts server has reported.", "event")
+	for _, k := range []tokenserver.EventKind{tokenserver.OtherEvent, tokenserver.AccountDeleted, tokenserver.PasswordChanged} {
+		events.WithLabelValues(k.String())
+	}
+	return func(k tokenserver.EventKind) { events.WithLabelValues(k.String()).Inc() }
+}
+
+// minter makes the storage tokens of the tokenserver.
+type minter struct{ keyring *tokenlib.Keyring }
+
+func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
+	return m.keyring.Mint(tokenlib.Claims{
+		UID: c.UID, FxAUID: c.FxAUID, FxAKID: c.FxAKID, Node: c.Node, Expires: c.Expires,
+		HashedFxAUID: c.HashedFxAUID, HashedDeviceID: c.HashedDeviceID, Origin: tokenlib.Origin,
+	})
+}
+
+// refusals name why a request was not served, besides those that the service
+// names itself.
+var refusals = service.Refusals{
+	{tokenserver.ErrAccountsAway, "accounts-server-away"},
+	{tokenserver.ErrNoNode, "no-node"},
+}
+
+func reasons() (all []string) {
+	all = refusals.Reasons()
+	for r := tokenserver.BadCredentials; r <= tokenserver.NotAdmitted; r++ {
+		all = append(all, r.String())
+	}
+	return all
+}
+
+func refusal(err error) string {
+	if r, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first: what it wraps is only its cause
+		return r.Reason.String()
+	}
+	return refusals.Reason(err)
+}
+
+// probe asks the accounts server for its keys.
+func (s *Accounts) probe(ctx context.Context) []service.Finding {
+	const what = "accounts server"
+	if s.cfg.FxAOAuthPrimaryJWK.IsSet() {
+		return []service.Finding{{State: service.OK, What: what, Says: "not needed: its key is configured"}}
+	}
+	base := strings.TrimRight(s.cfg.FxAOAuthServerURL, "/")
+	status, err := service.Fetch(ctx, base+"/v1/jwks")
+	switch {
+	case err != nil:
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "let the server reach it (HTTPS_PROXY is honoured), or set tokenserver.fxa_oauth_primary_jwk"}}
+	case status != 200:
+		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s/v1/jwks answers %d", base, status), Fix: "correct tokenserver.fxa_oauth_server_url"}}
+	}
+	return []service.Finding{{State: service.OK, What: what, Says: base + " answers"}}
+}

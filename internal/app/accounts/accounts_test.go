@@ -1,0 +1,74 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app/service/servicetest"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/fault"
+	"holdfast/internal/tokenserver"
+)
+
+// noStorage is a server without sync storage.
+type noStorage struct{}
+
+func (noStorage) IsOpen() bool                { return false }
+func (noStorage) Engine() (engine.Kind, bool) { return "", false }
+func (noStorage) Purge(context.Context, tokenserver.DueUser) error {
+	return errors.New("there is no storage here")
+}
+
+func (noStorage) Usage(context.Context, *tokenserver.User) (Usage, error) {
+	return Usage{}, errors.New("there is no storage here")
+}
+
+// Accounts are kept in SQLite or PostgreSQL.
+func TestNotInSpanner(t *testing.T) {
+	t.Parallel()
+	s := New(noStorage{})
+	if _, err := servicetest.Load(s.Service(), "HOLDFAST_TOKENSERVER__DATABASE_URL=spanner://projects/pp/instances/ii/databases/dd"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.open(t.Context(), servicetest.Deps(t))
+	want := `tokenserver.database_url begins with "spanner": expected sqlite:PATH or postgres://user@host/database`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Without a storage of its own a server takes its nodes for ones like itself.
+func TestOpensWithoutStorage(t *testing.T) {
+	t.Parallel()
+	s := New(noStorage{})
+	open := servicetest.Open(t, s.Service(), nil)
+	if err := errors.Join(open.Settle(t.Context()), open.Ready(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := s.Opened().ListNodes(t.Context())
+	if err != nil || len(nodes) != 1 || s.nodeEngine(engine.SQLite) != engine.SQLite {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	if banner := open.Banner("https://here.example"); !strings.Contains(banner, "identity.sync.tokenserver.uri = https://here.example/1.0/sync/1.5") {
+		t.Errorf("the start message is %q", banner)
+	}
+}
+
+// refused requests are counted under what an operator would act upon.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]string{
+		tokenserver.ErrNoNode: "no-node",
+		fmt.Errorf("%w: %w", tokenserver.ErrAccountsAway, errors.New("timeout")):              "accounts-server-away",
+		&tokenserver.Refusal{Reason: tokenserver.BadGeneration, Cause: tokenserver.ErrNoNode}: "invalid-generation",
+		fault.New(fault.Quota, "full"): "",
+	} {
+		if got := refusal(err); got != want || want != "" && !slices.Contains(reasons(), want) {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+}

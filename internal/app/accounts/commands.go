@@ -1,0 +1,60 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/tokenserver"
+)
+
+// commands are below the command sync, where operators of Firefox Sync look for
+// them.
+func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
+	c := &command{Shell: sh, state: s}
+	user := &cobra.Command{Use: "user", Short: "Accounts and who may have one"}
+	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied))
+	node := &cobra.Command{Use: "node", Short: "Storage nodes that accounts are spread over"}
+	node.AddCommand(c.nodeList(), c.nodeAdd(), c.nodeDrain())
+	cmd := &cobra.Command{Use: "sync"}
+	cmd.AddCommand(user, node)
+	return []*cobra.Command{cmd}
+}
+
+// command is what the commands share.
+type command struct {
+	*service.Shell
+	state *Accounts
+}
+
+var errDisabled = errors.New("accounts are disabled in this configuration: set tokenserver.enabled")
+
+// withService runs fn on the open service.
+func (c *command) withService(fn func(ctx context.Context, s *tokenserver.Service, args []string) error) func(*cobra.Command, []string) error {
+	return c.Run(func(ctx context.Context, args []string) error {
+		if c.state.opened == nil {
+			return errDisabled
+		}
+		return fn(ctx, c.state.opened, args)
+	})
+}
+
+// withAccount runs fn on the account that the first argument names.
+func (c *command) withAccount(fn func(ctx context.Context, s *tokenserver.Service, a tokenserver.Account) error) func(*cobra.Command, []string) error {
+	return c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
+		a, err := s.ParseAccount(args[0])
+		if err != nil {
+			return err
+		}
+		return fn(ctx, s, a)
+	})
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,212 @@
+package accounts
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/tokenserver"
+)
+
+func (c *command) userList() *cobra.Command {
+	var (
+		refused, access, replaced bool
+		after                     string
+		limit                     int
+	)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List accounts that have storage, refused sign-ins, or the allow and deny lists",
+		Example: "  holdfast sync user list\n" +
+			"  holdfast sync user list --refused      # refused sign-ins, which you may allow\n" +
+			"  holdfast sync user list --access       # the allow and deny lists",
+		Args: cobra.NoArgs,
+		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
+			w := c.Table()
+			var err error
+			switch {
+			case refused:
+				err = listRefused(ctx, w, s, limit)
+			case access:
+				err = listAccess(ctx, w, s, after, limit)
+			default:
+				err = listUsers(ctx, w, s, after, limit, replaced)
+			}
+			return errors.Join(err, w.Flush())
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&refused, "refused", false, "accounts that were refused, the last first")
+	f.BoolVar(&access, "access", false, "accounts that are allowed or denied by name")
+	f.BoolVar(&replaced, "replaced", false, "storage users too that a newer one has replaced")
+	f.StringVar(&after, "after", "", "continue after this uid (with --access: account)")
+	f.IntVar(&limit, "limit", 1000, "most lines")
+	cmd.MarkFlagsMutuallyExclusive("refused", "access", "replaced")
+	return cmd
+}
+
+func listUsers(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, after string, limit int, replaced bool) error {
+	uid := int64(0)
+	if after != "" {
+		if _, err := fmt.Sscan(after, &uid); err != nil {
+			return errors.New("--after: expected a uid")
+		}
+	}
+	users, err := s.ListUsers(ctx, uid, limit, replaced)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "UID\tACCOUNT\tNODE\tCREATED\tREPLACED")
+	for _, u := range users {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.UID, u.Account().FxAUID, u.Node, service.FormatMillis(u.CreatedAt), service.FormatMillis(u.ReplacedAt))
+	}
+	return nil
+}
+
+func listRefused(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, limit int) error {
+	refused, err := s.Refused(ctx, limit)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "ACCOUNT\tATTEMPTS\tFIRST\tLAST")
+	for _, r := range refused {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", r.FxAUID, r.Attempts, service.FormatMillis(r.FirstAt), service.FormatMillis(r.LastAt))
+	}
+	return nil
+}
+
+func listAccess(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, after string, limit int) error {
+	rules, err := s.ListAccess(ctx, after, limit)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "ACCOUNT\tACCESS\tSINCE\tNOTE")
+	for _, r := range rules {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.FxAUID, r.Access, service.FormatMillis(r.CreatedAt), r.Note)
+	}
+	return nil
+}
+
+func (c *command) userShow() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ACCOUNT",
+		Short:   "Show an account: its storage users and what they store here",
+		Example: "  holdfast sync user show 0123456789abcdef0123456789abcdef",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
+			st, err := s.AccountState(ctx, acc)
+			if err != nil {
+				return err
+			}
+			w := c.Table()
+			fmt.Fprintf(w, "account\t%s\naccess\t%s\n", acc.FxAUID, st.Access)
+			for i := range st.Users {
+				if err := c.showUser(ctx, w, &st.Users[i]); err != nil {
+					return errors.Join(err, w.Flush())
+				}
+			}
+			if len(st.Users) == 0 {
+				fmt.Fprintln(w, "storage\tnone: the account has never signed in here")
+			}
+			return w.Flush()
+		}),
+	}
+}
+
+func (c *command) showUser(ctx context.Context, w *tabwriter.Writer, u *tokenserver.User) error {
+	fmt.Fprintf(w, "\nuid\t%d\nnode\t%s\nkeys\t%s\ncreated\t%s\nreplaced\t%s\n",
+		u.UID, u.Node, u.KeyID(), service.FormatMillis(u.CreatedAt), service.FormatMillis(u.ReplacedAt))
+	if !c.state.storage.IsOpen() {
+		return nil
+	}
+	usage, err := c.state.storage.Usage(ctx, u)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "stored\t%s, last write %s\n", bytesOf(usage.Bytes, usage.Quota), service.FormatMillis(usage.ModifiedMillis))
+	for _, col := range usage.Collections {
+		fmt.Fprintf(w, "  %s\t%d records, %s\n", col.Name, col.Records, bytesOf(col.Bytes, usage.CollectionQuota))
+	}
+	return nil
+}
+
+// bytesOf is bytes with their limit, where there is one.
+func bytesOf(n, limit int64) string {
+	if limit == 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%d of %d bytes", n, limit)
+}
+
+func (c *command) userDelete() *cobra.Command {
+	var sure bool
+	cmd := &cobra.Command{
+		Use:   "delete ACCOUNT",
+		Short: "Delete an account here, with everything that it stores",
+		Long: "Delete an account's storage users and everything that they store, at once. The account may\n" +
+			"sign in again and starts anew; to prevent that, deny it.",
+		Args: cobra.ExactArgs(1),
+		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
+			if !sure && !c.confirm(fmt.Sprintf("Delete account %s with everything it stores? [y/N] ", acc.FxAUID)) {
+				return errors.New("nothing was deleted")
+			}
+			n, err := s.DeleteAccount(ctx, acc)
+			if err == nil && n == 0 {
+				return fault.New(fault.NotFound, "the account has no storage here")
+			}
+			if n > 0 {
+				fmt.Fprintf(c.Stdout, "deleted %d storage users of %s\n", n, acc.FxAUID)
+			}
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
+	return cmd
+}
+
+func (c *command) confirm(question string) bool {
+	fmt.Fprint(c.Stderr, question)
+	line, _ := bufio.NewReader(c.Stdin).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// userAccess is allow and deny.
+func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
+	var (
+		note   string
+		forget bool
+	)
+	short := "Let an account in, also when new users are not allowed"
+	if access == tokenserver.Denied {
+		short = "Keep an account out, also when it has storage already (which stays)"
+	}
+	cmd := &cobra.Command{
+		Use:   access.String() + " ACCOUNT",
+		Short: short,
+		Example: "  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --note 'my sister'\n" +
+			"  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --remove",
+		Args: cobra.ExactArgs(1),
+		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
+			rule := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: note}
+			if forget {
+				rule.Access = tokenserver.Unlisted
+			}
+			if err := s.SetAccess(ctx, acc, rule); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Stdout, "%s: %s\n", acc.FxAUID, rule.Access)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&note, "note", "", "a note of your own, shown by list --access")
+	cmd.Flags().BoolVar(&forget, "remove", false, "take the account off the list again")
+	return cmd
+}

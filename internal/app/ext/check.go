@@ -1,0 +1,52 @@
+package ext
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/extstorage/postgres"
+)
+
+// inspect reports on the tables on PostgreSQL or Citus; indexed is metadata_index.
+func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding, error) {
+	const what = "extstorage tables"
+	in, err := postgres.Inspect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	var found []service.Finding
+	for _, p := range in.Problems {
+		found = append(found, service.Finding{State: service.Wrong, What: what, Says: p.Says, Fix: p.Fix})
+	}
+	switch {
+	case indexed && !in.MetadataIndex:
+		found = append(found, service.Finding{State: service.Warning, What: what, Says: "the index of the metadata is missing", Fix: "run: holdfast migrate"})
+	case !indexed && in.MetadataIndex:
+		found = append(found, service.Finding{
+			State: service.Warning, What: what, Says: "there is an index of the metadata, which costs every write, and extstorage.metadata_index is off",
+			Fix: "set it, or run: DROP INDEX CONCURRENTLY ext_storage_metadata_gin",
+		})
+	}
+	if len(found) > 0 || in.Citus == "" {
+		return found, nil
+	}
+	return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("Citus %s: distributed by tenant in %d shards, all of a tenant in one place", in.Citus, in.Shards)}}, nil
+}
+
+// probe reports whether there is a folder for the file of the audit.
+func (s *Extensions) probe(context.Context) []service.Finding {
+	const what = "extstorage.audit"
+	path, ok := strings.CutPrefix(s.cfg.Audit, "file:")
+	if !ok {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "create the folder for the user that runs holdfast"}}
+	}
+	return []service.Finding{{State: service.OK, What: what, Says: path}}
+}

@@ -1,0 +1,148 @@
+package ext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/outbox"
+)
+
+// deadHint is logged with an event of the audit that is set aside.
+const deadHint = "see holdfast ext audit dead; when the cause is removed: holdfast ext audit retry"
+
+func (c *command) audit() *cobra.Command {
+	cmd := &cobra.Command{Use: "audit", Short: "Events of the audit that were set aside because they could not be published"}
+	cmd.AddCommand(
+		c.auditDead(),
+		c.auditEvent("retry", "Publish events that were set aside",
+			"Publish events that were set aside, within half a minute, by a server that runs. They come after\n"+
+				"newer events of their installs.", c.retryDead),
+		c.auditEvent("drop", "Delete events that were set aside",
+			"Delete events that were set aside. They are never published.", c.dropDead),
+	)
+	return cmd
+}
+
+func (c *command) auditDead() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "dead", Short: "List the events that were set aside", Args: cobra.NoArgs,
+		RunE: c.withService(func(ctx context.Context, _ *ext.Service) error { return c.listDead(ctx, asJSON) }),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each event, with its payload")
+	return cmd
+}
+
+// deadLine is an event that was set aside, as JSON.
+type deadLine struct {
+	Tenant   string    `json:"tenant"`
+	Install  string    `json:"install"`
+	Seq      int64     `json:"seq"`
+	Topic    string    `json:"topic"`
+	Key      string    `json:"key"`
+	At       time.Time `json:"at"`
+	Payload  any       `json:"payload"`
+	Attempts int       `json:"attempts"`
+	SetAside time.Time `json:"setAside"`
+	Error    string    `json:"error"`
+}
+
+func (c *command) listDead(ctx context.Context, asJSON bool) error {
+	w := c.Table()
+	if !asJSON {
+		fmt.Fprintln(w, "TENANT\tINSTALL\tSEQ\tTOPIC\tATTEMPTS\tSET ASIDE\tERROR")
+	}
+	err := c.eachDead(ctx, func(d *outbox.DeadEvent) error {
+		if asJSON {
+			return c.PrintLine(deadLine{d.Owner, d.Stream, d.Seq, d.Topic, d.Key, d.At, d.Payload, d.Attempts, d.DiedAt, d.Reason})
+		}
+		_, err := fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\t%q\n", d.Owner, d.Stream, d.Seq, d.Topic, d.Attempts, d.DiedAt.Format(time.RFC3339), d.Reason)
+		return err
+	})
+	if err != nil || asJSON {
+		return err
+	}
+	return w.Flush()
+}
+
+// deadPage is how many events are read at once.
+const deadPage = 500
+
+func (c *command) eachDead(ctx context.Context, fn func(d *outbox.DeadEvent) error) error {
+	for after := (outbox.ID{}); ; {
+		page, err := c.state.audit.ListDead(ctx, after, deadPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := fn(&page[i]); err != nil {
+				return err
+			}
+			after = page[i].ID()
+		}
+		if len(page) < deadPage {
+			return nil
+		}
+	}
+}
+
+func (c *command) retryDead(ctx context.Context, id outbox.ID) (bool, error) {
+	return c.state.audit.RetryDead(ctx, id)
+}
+
+func (c *command) dropDead(ctx context.Context, id outbox.ID) (bool, error) {
+	return c.state.audit.DropDead(ctx, id)
+}
+
+// auditEvent is a command for one event, or all of them.
+func (c *command) auditEvent(name, short, long string, do func(context.Context, outbox.ID) (bool, error)) *cobra.Command {
+	var (
+		o   owner
+		seq int64
+		all bool
+	)
+	cmd := &cobra.Command{
+		Use: name + " (--all | --tenant T --install I --seq N)", Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: c.withService(func(ctx context.Context, _ *ext.Service) error {
+			if all {
+				return c.everyDead(ctx, name, do)
+			}
+			who, err := o.parse(true)
+			if err != nil {
+				return err
+			}
+			found, err := do(ctx, outbox.ID{Owner: string(who.Tenant), Stream: string(who.Install), Seq: seq})
+			if err == nil && !found {
+				err = errors.New("no such event is set aside: holdfast ext audit dead lists them")
+			}
+			return err
+		}),
+	}
+	o.optional(cmd)
+	cmd.Flags().Int64Var(&seq, "seq", 0, "the number of the event in its install")
+	cmd.Flags().BoolVar(&all, "all", false, "all events that are set aside")
+	cmd.MarkFlagsOneRequired("all", "seq")
+	for _, flag := range []string{"tenant", "install", "seq"} {
+		cmd.MarkFlagsMutuallyExclusive("all", flag)
+	}
+	cmd.MarkFlagsRequiredTogether("tenant", "install", "seq")
+	return cmd
+}
+
+func (c *command) everyDead(ctx context.Context, name string, do func(context.Context, outbox.ID) (bool, error)) error {
+	n := 0
+	err := c.eachDead(ctx, func(d *outbox.DeadEvent) error {
+		found, err := do(ctx, d.ID())
+		if found {
+			n++
+		}
+		return err
+	})
+	fmt.Fprintf(c.Stdout, "%s: %d\n", name, n)
+	return err
+}

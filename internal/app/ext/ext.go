@@ -1,0 +1,208 @@
+// Package ext makes extension storage a service of the server.
+package ext
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"maps"
+	"slices"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/extstorage/sqlite"
+	"holdfast/internal/outbox"
+	"holdfast/internal/sweep"
+	"holdfast/internal/web"
+)
+
+// Name is the name of the service.
+const Name = "extstorage"
+
+// Extensions is the service before and after it is opened.
+type Extensions struct {
+	cfg     ext.Config
+	deps    *service.Deps
+	opened  *ext.Service
+	tokens  *bearer.Keyring
+	audit   outbox.Box
+	waker   *outbox.Waker // wakes the relay of audit
+	metrics *metrics
+}
+
+// New returns the service with its default settings.
+func New() *Extensions { return &Extensions{cfg: ext.DefaultConfig()} }
+
+// Opened is the open service; nil while it is not.
+func (s *Extensions) Opened() *ext.Service { return s.opened }
+
+// Service is what the server composes.
+func (s *Extensions) Service() service.Service {
+	return service.Service{
+		Name: Name, Doc: "Extension storage: JSON records of extensions, per tenant and install.",
+		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
+		Secrets: []service.Secret{{Name: tokenSecret, Setting: &s.cfg.TokenSecret}},
+	}
+}
+
+// tokenSecret is the name of token_secret in the secrets file.
+const tokenSecret = "ext_token_key"
+
+// store is what both backends are.
+type store interface {
+	ext.Store
+	ext.Inspector
+	ext.Registry
+	ext.Installs
+}
+
+func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	s.deps = d
+	opened := &service.Opened{}
+	st, err := s.openStore(ctx, opened)
+	if err != nil {
+		return nil, err
+	}
+	if s.tokens, err = keyring(s.cfg); err != nil {
+		return opened, err
+	}
+	secrets := s.cfg.TokenSecrets()
+	cursorKeys := make([][]byte, len(secrets))
+	for i, secret := range secrets {
+		if cursorKeys[i], err = hkdf.Key(sha256.New, []byte(secret), nil, "extstorage cursors", sha256.Size); err != nil {
+			return opened, err
+		}
+	}
+	validator := newValidator()
+	s.opened, err = ext.NewService(ext.Options{
+		Store: st, Inspector: st, Registry: st, Installs: st, Validators: validator, Documents: validator,
+		Config: s.cfg, CursorKeys: cursorKeys, Clock: d.Clock,
+	})
+	if err != nil {
+		return opened, err
+	}
+	s.metrics = observe(d.Metrics, s.opened, d.Clock)
+	if opened.Mounts, err = s.mounts(); err != nil {
+		return opened, err
+	}
+	opened.Ready = s.opened.Ping
+	opened.Jobs = []sweep.Job{{
+		Name: "expired records of extensions", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.metrics.countSwept(s.opened.Sweep),
+	}}
+	opened.Start = s.startRelay
+	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
+	opened.Banner = func(base string) string {
+		return "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" + base + "/ext/v1/installs/INSTALL:\n\n" +
+			"  holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw\n"
+	}
+	return opened, nil
+}
+
+func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (store, error) {
+	var pg *pgdb.DB
+	s.waker = outbox.NewWaker()
+	st, db, err := engine.Open(ctx, s.deps.Engines, Name, s.cfg.Database, engine.Backends[store]{
+		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store {
+			st := sqlite.New(db, sqlite.Options{Waker: s.waker})
+			s.audit = st.Outbox(s.deps.Clock)
+			return st
+		}},
+		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store {
+			pg, s.audit = db, postgres.Outbox(db)
+			return postgres.New(db, postgres.Options{Waker: s.waker})
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	opened.Databases = []*engine.Database{db}
+	db.AfterBackup = sqlite.Leap
+	if pg == nil {
+		return st, nil
+	}
+	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return inspect(ctx, pg, s.cfg.MetadataIndex) }
+	if s.cfg.MetadataIndex {
+		db.AfterMigrate = func(ctx context.Context) (string, error) {
+			made, err := postgres.EnsureMetadataIndex(ctx, pg)
+			if !made {
+				return "", err
+			}
+			return "the index of the metadata", err
+		}
+	}
+	return st, nil
+}
+
+// mounts are the API of clients on the main listener, that of services on the
+// internal one, and that of operators on the admin one.
+func (s *Extensions) mounts() ([]service.Mount, error) {
+	clock, m := s.deps.Clock, s.metrics
+	var rates *httpapi.Rates
+	var err error
+	if s.cfg.RateLimits {
+		if rates, err = httpapi.NewRates(s.cfg.Rates, clock); err != nil {
+			return nil, err
+		}
+	}
+	client := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
+	runner := &httpapi.Runner{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
+	admin := &httpapi.Admin{Service: s.opened, Clock: clock}
+	return []service.Mount{
+		{Listener: service.Main, Mount: web.Mount{Owns: httpapi.Owns, Service: web.Service{
+			Serve: m.count(client.Serve, clientOperation), Error: m.countErrors(httpapi.WriteError), Route: httpapi.Label,
+		}}},
+		{Listener: service.Internal, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
+			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner,
+		}}},
+		{Listener: service.Admin, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
+			Serve: admin.Serve, Error: httpapi.WriteInnerError, Route: func(string) string { return "installs" },
+		}}},
+	}, nil
+}
+
+// keyring verifies tokens by the server's own keys, the first of which also
+// signs, and by those of the configuration.
+func keyring(cfg ext.Config) (*bearer.Keyring, error) {
+	var keys []bearer.Key
+	for _, secret := range cfg.TokenSecrets() {
+		keys = append(keys, bearer.Key{ID: ext.OwnTokenKey(secret), Alg: bearer.HS256, Text: secret})
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.TokenKeys)) {
+		k := cfg.TokenKeys[name]
+		keys = append(keys, bearer.Key{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key})
+	}
+	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway})
+}
+
+// check reports what is wrong with the keys and with where the audit goes.
+func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
+	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // as the example has one
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.TokenKeys)) {
+		k := s.cfg.TokenKeys[name]
+		if _, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key}}}); err != nil {
+			problems.Addf("token_keys."+name, "%v", err)
+		}
+	}
+	if s.cfg.Audit == "log" && (in.LogLevel == "warn" || in.LogLevel == "error") {
+		problems.Addf("audit", "is log, which needs log.level info")
+	}
+	return problems
+}
+
+// refusals name why a client is not let in, where the status alone does not say
+// what an operator would do about it.
+var refusals = service.Refusals{
+	{bearer.ErrExpired, "bearer-expired"},
+	{bearer.ErrSignature, "bearer-signature"},
+	{bearer.ErrMalformed, "bearer-malformed"},
+	{bearer.ErrNotYet, "bearer-clock"},
+	{bearer.ErrForeign, "bearer-foreign"},
+	{ext.ErrRevoked, "install-revoked"},
+}

@@ -1,0 +1,197 @@
+package ext
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"holdfast/internal/clock"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/fault"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
+)
+
+// metrics are what the service counts. The names are those that the runtime of
+// extensions has for them, without the labels that would name an owner.
+type metrics struct {
+	ops      *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+	invalid  *prometheus.CounterVec
+	service  *ext.Service
+	now      clock.Clock
+	inflight atomic.Int64
+	swept    atomic.Int64
+
+	mu     sync.Mutex
+	totals ext.Totals
+	asked  time.Time // when totals were read, or could not be
+	known  bool
+}
+
+// observe registers the metrics of the open service.
+func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
+	r := &metrics{
+		service: s, now: now,
+
+		ops:     m.Counter("storage_host_ops_total", "Operations on records of extensions, by how they ended.", "operation", "result"),
+		latency: m.Histogram("storage_host_latency_seconds", "Time of operations on records of extensions.", "operation"),
+		errors:  m.Counter("storage_host_errors_total", "Requests for records of extensions that were answered with an error.", "code"),
+		invalid: m.Counter("storage_validation_failures_total", "Requests that were refused for their form, or values for their schema."),
+	}
+	for _, operation := range operations {
+		r.ops.WithLabelValues(operation, "ok")
+		r.latency.WithLabelValues(operation)
+	}
+	for _, code := range []string{
+		"UNAUTHENTICATED", "UNAUTHORIZED", "NAMESPACE_DENIED", "NOT_FOUND", "REVISION_MISMATCH", codeInvalid, "LIMIT_EXCEEDED",
+		"QUOTA_EXCEEDED", "RATE_LIMITED", "CHANGES_EXPIRED", "UNAVAILABLE", "INTERNAL_ERROR",
+	} {
+		r.errors.WithLabelValues(code)
+	}
+	m.Gauge("storage_host_inflight_requests", "Requests for records of extensions under way.", func(set obs.Set) { set(float64(r.inflight.Load())) })
+	m.Total("ttl_cleanup_deletes_total", "Rows that the sweep has removed: expired records, old changes and old answers.", func(set obs.Set) { set(float64(r.swept.Load())) })
+	for _, g := range []struct {
+		name, help string
+		of         func(*ext.Totals) int64
+	}{
+		{"storage_quota_usage_bytes", "What all installs have together, as quotas count it.", func(t *ext.Totals) int64 { return t.Bytes }},
+		{"storage_namespace_key_count", "Keys in all namespaces.", func(t *ext.Totals) int64 { return t.Keys }},
+		{"storage_namespaces", "Namespaces that have a key.", func(t *ext.Totals) int64 { return t.Namespaces }},
+		{"storage_installs", "Installs that have or had a record.", func(t *ext.Totals) int64 { return t.Installs }},
+		{"storage_tenants_over_soft_limit", "Tenants whose installs have more than 2 GiB together.", func(t *ext.Totals) int64 { return t.TenantsOverSoft }},
+		{"ttl_expired_rows_pending", "Records that have expired and are still there, counted up to 10,000.", func(t *ext.Totals) int64 { return t.ExpiredPending }},
+	} {
+		m.Gauge(g.name, g.help, func(set obs.Set) {
+			if t, known := r.total(); known {
+				set(float64(g.of(&t)))
+			}
+		})
+	}
+	return r
+}
+
+// codeInvalid is the code of what is refused for its form, or by a schema.
+const codeInvalid = "VALIDATION_FAILED"
+
+// totalsAge is how old totals may be: they are read from all installs.
+const totalsAge = time.Minute
+
+// total is the service's totals, if the database could be asked.
+func (m *metrics) total() (ext.Totals, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.now(); m.asked.IsZero() || now.Sub(m.asked) >= totalsAge || now.Before(m.asked) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		t, err := m.service.Totals(ctx)
+		m.totals, m.asked, m.known = t, now, err == nil
+	}
+	return m.totals, m.known
+}
+
+// countSwept counts the rows that a sweep removes.
+func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, error)) func(context.Context, time.Time, int) (int, error) {
+	return func(ctx context.Context, now time.Time, limit int) (int, error) {
+		n, err := sweep(ctx, now, limit)
+		m.swept.Add(int64(n))
+		return n, err
+	}
+}
+
+// count wraps a handler. named returns what a request did; it is called when the
+// request is done.
+func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address) string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
+		m.inflight.Add(1)
+		defer m.inflight.Add(-1)
+		start := time.Now()
+		err := serve(w, r, at)
+		operation := named(r, at)
+		m.ops.WithLabelValues(operation, resultOf(r, err)).Inc()
+		m.latency.WithLabelValues(operation).Observe(time.Since(start).Seconds())
+		return err
+	}
+}
+
+// resultOf is how a request ended: well, refused for what it was, failed, or
+// left by its client.
+func resultOf(r *http.Request, err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case r.Context().Err() != nil:
+		return "left"
+	case fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable):
+		return "failed"
+	}
+	return "refused"
+}
+
+// countErrors wraps an error writer.
+func (m *metrics) countErrors(write web.ErrorWriter) web.ErrorWriter {
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		code := httpapi.CodeOf(err)
+		m.errors.WithLabelValues(code).Inc()
+		if code == codeInvalid {
+			m.invalid.WithLabelValues().Inc()
+		}
+		write(w, r, err)
+	}
+}
+
+// operations are what clients and services do with records.
+var operations = []string{
+	"put", "get", "list", "delete", "bulkPut", "patch", "increment", "batch", "changes", "usage", "namespaces",
+	"schemas", "registerSchema", "setSchema", "checkSchema", "export", "import", "other",
+}
+
+// clientOperation is what a request on the main listener does.
+func clientOperation(r *http.Request, at web.Address) string {
+	return operationOf(httpapi.Label(at.Path), r.Method)
+}
+
+// operationOf is what a request does, by its route and method.
+func operationOf(route, method string) string {
+	switch route + " " + method {
+	case "record PUT":
+		return "put"
+	case "record GET", "record HEAD":
+		return "get"
+	case "record DELETE":
+		return "delete"
+	case "record PATCH":
+		return "patch"
+	case "records GET":
+		return "list"
+	case "records POST":
+		return "bulkPut"
+	case "schemas GET", "schema GET":
+		return "schemas"
+	case "schemas POST":
+		return "registerSchema"
+	case "schema PATCH":
+		return "setSchema"
+	case "schemas/check POST":
+		return "checkSchema"
+	}
+	if slices.Contains([]string{"increment", "batch", "changes", "usage", "namespaces", "export", "import"}, route) {
+		return route
+	}
+	return "other" // what is public, and what is not there
+}
+
+// runnerOperation is what a request on the internal listener does.
+func runnerOperation(r *http.Request, _ web.Address) string {
+	if r.Pattern != "" {
+		return r.Pattern
+	}
+	return "other"
+}

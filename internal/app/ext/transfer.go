@@ -1,0 +1,200 @@
+package ext
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	ext "holdfast/internal/extstorage"
+	exthttp "holdfast/internal/extstorage/httpapi"
+)
+
+func (c *command) export() *cobra.Command {
+	var (
+		o    owner
+		file string
+	)
+	cmd := &cobra.Command{
+		Use:   "export --tenant T --install I",
+		Short: "Write the records of an install, a line of JSON for each",
+		Long: "Write the records of an install as the API's export has them: a line of JSON for each, and one at\n" +
+			"the end that says that it is complete. The records are read from the database, page by page, while\n" +
+			"servers run; one that is revoked can be exported, too. A file gets its name when it is complete.",
+		Example: "  holdfast ext export --tenant $TENANT --install $INSTALL -o install.ndjson",
+		Args:    cobra.NoArgs,
+		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
+			if file == "" {
+				return c.exportTo(ctx, s, install, c.now(), c.Stdout)
+			}
+			return writeWhole(file, func(w io.Writer) error { return c.exportTo(ctx, s, install, c.now(), w) })
+		}),
+	}
+	o.flags(cmd)
+	_ = cmd.MarkFlagRequired("install")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "a file (unset: the standard output)")
+	return cmd
+}
+
+// writeWhole makes a file that is there when all is in it.
+func writeWhole(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".partial-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// exportTo writes what was there at a moment and is there when its page is read.
+func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owner, now ext.Moment, to io.Writer) error {
+	u, err := s.InstallUsage(ctx, install, now)
+	if err != nil {
+		return err
+	}
+	bar := c.bar("records", u.Counters.Keys)
+	defer bar.end()
+	w := bufio.NewWriterSize(to, 64<<10)
+	var written int64
+	for after, more := (ext.Position{}), true; more; {
+		page, err := s.ExportInstall(ctx, install, after, ext.MaxPage, now)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if _, err := w.Write(exthttp.AppendLine(nil, &page[i])); err != nil {
+				return err
+			}
+			after = ext.Position{Namespace: page[i].Namespace, Key: page[i].Key}
+		}
+		written += int64(len(page))
+		bar.show(written)
+		more = len(page) == ext.MaxPage
+	}
+	_, err = w.Write(exthttp.AppendComplete(nil, written))
+	return errors.Join(err, w.Flush())
+}
+
+func (c *command) importInto() *cobra.Command {
+	var o owner
+	cmd := &cobra.Command{
+		Use:   "import --tenant T --install I FILE",
+		Short: "Put the records of an export into an install",
+		Long: "Put the records of an export into an install, in its database, while servers run; FILE may be -,\n" +
+			"the standard input. Limits, quotas and schemas hold, rates do not. Twenty records are put at a\n" +
+			"time: after a failure what came before is there, and the same file may be imported again.",
+		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
+				return c.importFile(ctx, s, install, args[0])
+			})(cmd, args)
+		},
+	}
+	o.flags(cmd)
+	_ = cmd.MarkFlagRequired("install")
+	return cmd
+}
+
+func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Owner, name string) error {
+	lines, size := c.Stdin, int64(0)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		lines, size = f, info.Size()
+	}
+	bar := c.bar("bytes", size)
+	request := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
+	done, err := exthttp.Import(ctx, s, request, &counting{lines, bar, 0})
+	bar.end()
+	fmt.Fprintf(c.Stdout, "%d written, %d were there, %d have expired\n", done.Written, done.Same, done.Expired)
+	if item, ok := errors.AsType[*ext.ItemError](err); ok {
+		pointer := ""
+		if v, ok := errors.AsType[*ext.ValidationError](item.Err); ok {
+			pointer = v.Pointer + " "
+		}
+		return fmt.Errorf("line %d: %s%w", item.Index+1, pointer, item.Err)
+	}
+	return err
+}
+
+// counting shows how much was read.
+type counting struct {
+	io.Reader
+	bar  *bar
+	read int64
+}
+
+func (r *counting) Read(p []byte) (n int, err error) {
+	n, err = r.Reader.Read(p)
+	if r.read += int64(n); n > 0 {
+		r.bar.show(r.read)
+	}
+	return n, err
+}
+
+// bar shows how far a command is, on a terminal.
+type bar struct {
+	to    io.Writer // nil: nothing is shown
+	what  string
+	n     int64
+	total int64 // 0: not known
+	drawn time.Time
+}
+
+func (c *command) bar(what string, total int64) *bar {
+	b := &bar{what: what, total: total}
+	if f, ok := c.Stderr.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			b.to = f
+		}
+	}
+	return b
+}
+
+// show is for every step; ten times a second are enough to see.
+func (b *bar) show(n int64) {
+	b.n = n
+	if b.to != nil && time.Since(b.drawn) >= 100*time.Millisecond {
+		b.draw()
+	}
+}
+
+const barWidth = 30
+
+func (b *bar) draw() {
+	b.drawn = time.Now()
+	if b.total == 0 {
+		fmt.Fprintf(b.to, "\r%d %s", b.n, b.what)
+		return
+	}
+	filled := int(min(b.n, b.total) * barWidth / b.total)
+	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what)
+}
+
+func (b *bar) end() {
+	if b.to != nil && !b.drawn.IsZero() {
+		b.draw()
+		fmt.Fprintln(b.to)
+	}
+}

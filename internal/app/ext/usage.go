@@ -1,0 +1,251 @@
+package ext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	ext "holdfast/internal/extstorage"
+)
+
+func (c *command) usage() *cobra.Command {
+	var (
+		o             owner
+		audit, asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "usage [--tenant T [--install I]]",
+		Short: "Show what installs have; with --audit count their rows and say where their counters differ",
+		Long: "Show what an install has and may have, as quotas count it; without --install all installs of the\n" +
+			"tenant, and without --tenant those of all tenants, a line for each that has or had a record. With\n" +
+			"--audit count their rows and hold their counters against them; of many, those that differ are told,\n" +
+			"also if they have rows and have lost their counters. Exit status 1 when something differs. Servers\n" +
+			"may run meanwhile.",
+		Example: "  holdfast ext usage\n" +
+			"  holdfast ext usage --tenant $TENANT --install $INSTALL\n" +
+			"  holdfast ext usage --audit",
+	}
+	o.optional(cmd)
+	given := cmd.Flags().Changed // an empty word is a mistake, and not everybody
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if given("install") && !given("tenant") {
+			return errors.New("--install needs --tenant")
+		}
+		return cobra.NoArgs(cmd, args)
+	}
+	cmd.RunE = c.withService(func(ctx context.Context, s *ext.Service) error {
+		span := ext.Span{All: true}
+		if given("tenant") {
+			who, err := o.parse(given("install"))
+			if err != nil {
+				return err
+			}
+			if given("install") {
+				return c.usageOf(ctx, s, who, c.now(), audit, asJSON)
+			}
+			span = ext.Span{Tenant: who.Tenant}
+		}
+		if audit {
+			return c.auditAll(ctx, s, span, asJSON)
+		}
+		return c.listUsage(ctx, s, span, c.now(), asJSON)
+	})
+	cmd.Flags().BoolVar(&audit, "audit", false, "count all rows")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each install")
+	return cmd
+}
+
+// usageLine is an install as JSON, in the words of the API.
+type usageLine struct {
+	Tenant      ext.TenantID     `json:"tenant"`
+	Install     ext.InstallID    `json:"install"`
+	Tier        string           `json:"tier"`
+	RevokedAt   *time.Time       `json:"revokedAt"`
+	Bytes       map[string]int64 `json:"bytes"`
+	Keys        map[string]int64 `json:"keys"`
+	Namespaces  map[string]int64 `json:"namespaces"`
+	ByNamespace []namespaceLine  `json:"byNamespace,omitempty"`
+}
+
+type namespaceLine struct {
+	Namespace ext.Namespace `json:"namespace"`
+	Keys      int64         `json:"keys"`
+	Bytes     int64         `json:"bytes"`
+}
+
+func newUsageLine(in *ext.InstallUsage, q ext.Quota) usageLine {
+	line := usageLine{
+		Tenant: in.Tenant, Install: in.Install, Tier: in.Registered.Tier,
+		Bytes:      map[string]int64{"used": in.Bytes, "limit": q.Bytes},
+		Keys:       map[string]int64{"used": in.Keys, "limitPerNamespace": q.Keys},
+		Namespaces: map[string]int64{"used": in.Namespaces, "limit": q.Namespaces},
+	}
+	if at := in.Registered.RevokedAt; at != 0 {
+		revoked := at.Time()
+		line.RevokedAt = &revoked
+	}
+	return line
+}
+
+// usageOf looks past what is registered: a revoked install still has what it has.
+func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now ext.Moment, audit, asJSON bool) error {
+	if audit {
+		found, err := s.AuditInstall(ctx, o)
+		if err != nil {
+			return err
+		}
+		if err := c.printAudit(o, &found, asJSON); err != nil {
+			return err
+		}
+		if !found.Right() {
+			return errors.New("the counters of the install differ from its rows")
+		}
+		return nil
+	}
+	registered, err := s.ShowInstall(ctx, o)
+	if err != nil && !errors.Is(err, ext.ErrNoInstall) {
+		return err
+	}
+	u, err := s.InstallUsage(ctx, o, now)
+	if err != nil {
+		return err
+	}
+	q := registered.Quota(s.QuotaOf(registered.Tier), now)
+	if asJSON {
+		line := newUsageLine(&ext.InstallUsage{Owner: o, Counters: u.Counters, Registered: registered}, q)
+		for _, n := range u.Namespaces {
+			line.ByNamespace = append(line.ByNamespace, namespaceLine(n))
+		}
+		return c.PrintLine(line)
+	}
+	w := c.Table()
+	fmt.Fprintf(w, "bytes\t%d of %d\nnamespaces\t%d of %d\nkeys\t%d, of %d in each namespace\n",
+		u.Counters.Bytes, q.Bytes, u.Counters.Namespaces, q.Namespaces, u.Counters.Keys, q.Keys)
+	for _, n := range u.Namespaces {
+		fmt.Fprintf(w, "  %s\t%d keys, %d bytes\n", n.Namespace, n.Keys, n.Bytes)
+	}
+	return w.Flush()
+}
+
+// usageRow is of a fixed width: who prints a million lines cannot wait for the
+// longest.
+const usageRow = "%-36s  %-36s  %14v  %6s  %9v  %10v\n"
+
+func (c *command) listUsage(ctx context.Context, s *ext.Service, span ext.Span, now ext.Moment, asJSON bool) error {
+	if !asJSON {
+		if _, err := fmt.Fprintf(c.Stdout, usageRow, "TENANT", "INSTALL", "BYTES", "SHARE", "KEYS", "NAMESPACES"); err != nil {
+			return err
+		}
+	}
+	err := s.EachUsage(ctx, span, func(page []ext.InstallUsage) error {
+		for i := range page {
+			in := &page[i]
+			q := in.Registered.Quota(s.QuotaOf(in.Registered.Tier), now)
+			var err error
+			if asJSON {
+				err = c.PrintLine(newUsageLine(in, q))
+			} else {
+				share := fmt.Sprintf("%.1f%%", 100*float64(in.Bytes)/float64(q.Bytes))
+				_, err = fmt.Fprintf(c.Stdout, usageRow, in.Tenant, in.Install, in.Bytes, share, in.Keys, in.Namespaces)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	return err
+}
+
+// errStopped is the end of a command that somebody interrupts.
+var errStopped = errors.New("stopped before the end")
+
+// namedMost is how many installs an error names; the output has them all.
+const namedMost = 10
+
+// auditAll tells of every install as JSON, or of those that differ.
+func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, asJSON bool) error {
+	audited, wrong, named := 0, 0, ""
+	err := s.AuditAll(ctx, span, func(o ext.Owner, found *ext.Audit) error {
+		audited++
+		if !found.Right() {
+			if wrong++; wrong <= namedMost {
+				named += fmt.Sprintf("\n  install %s of tenant %s", o.Install, o.Tenant)
+			}
+			if !asJSON {
+				if _, err := fmt.Fprintf(c.Stdout, "tenant %s, install %s\n", o.Tenant, o.Install); err != nil {
+					return err
+				}
+				return c.printAudit(o, found, false)
+			}
+		}
+		if asJSON {
+			return c.printAudit(o, found, true)
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		err = errStopped
+	}
+	if !asJSON {
+		if _, failed := fmt.Fprintf(c.Stdout, "installs audited: %d, that differ: %d\n", audited, wrong); failed != nil {
+			return failed
+		}
+	}
+	if wrong > 0 {
+		if wrong > namedMost {
+			named += fmt.Sprintf("\n  and %d more", wrong-namedMost)
+		}
+		err = errors.Join(err, fmt.Errorf("the counters of %d of %d installs differ from their rows:%s", wrong, audited, named))
+	}
+	return err
+}
+
+// auditLine is an audit as JSON.
+type auditLine struct {
+	Tenant     ext.TenantID   `json:"tenant"`
+	Install    ext.InstallID  `json:"install"`
+	Right      bool           `json:"right"`
+	Counters   countersLine   `json:"counters"`
+	Rows       countersLine   `json:"rows"`
+	Namespaces []namespaceGap `json:"namespaces,omitempty"` // that differ
+}
+
+type countersLine struct {
+	Bytes      int64 `json:"bytes"`
+	Keys       int64 `json:"keys"`
+	Namespaces int64 `json:"namespaces"`
+}
+
+type namespaceGap struct {
+	Namespace ext.Namespace `json:"namespace"`
+	Counter   int64         `json:"counter"`
+	Rows      int64         `json:"rows"`
+}
+
+func (c *command) printAudit(o ext.Owner, found *ext.Audit, asJSON bool) error {
+	if asJSON {
+		line := auditLine{
+			Tenant: o.Tenant, Install: o.Install, Right: found.Right(),
+			Counters: countersLine(found.Counters), Rows: countersLine(found.Counted),
+		}
+		for _, n := range found.Namespaces {
+			line.Namespaces = append(line.Namespaces, namespaceGap{n.Namespace, n.Keys, n.Counted})
+		}
+		return c.PrintLine(line)
+	}
+	w := c.Table()
+	fmt.Fprintln(w, "WHAT\tCOUNTER\tROWS")
+	fmt.Fprintf(w, "bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", found.Counters.Bytes, found.Counted.Bytes,
+		found.Counters.Keys, found.Counted.Keys, found.Counters.Namespaces, found.Counted.Namespaces)
+	for _, n := range found.Namespaces {
+		fmt.Fprintf(w, "keys of %s\t%d\t%d\n", n.Namespace, n.Keys, n.Counted)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,124 @@
+// Package servicetest opens a single service for its own tests, as the server
+// would.
+package servicetest
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/ident"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
+)
+
+// Load reads the settings of a service from an environment. The error is a
+// *conf.Error with everything that is wrong.
+func Load(s service.Service, environ ...string) (conf.Report, error) {
+	report, err := conf.Load([]conf.Section{{Key: s.Name, Doc: s.Doc, Value: s.Config}}, conf.Options{Environ: environ, Aliases: s.Aliases})
+	var problems []conf.Problem
+	if wrong, ok := errors.AsType[*conf.Error](err); ok {
+		problems = wrong.Problems
+	}
+	if s.Config.IsEnabled() {
+		problems = append(problems, s.CheckSettings(&report, "info")...)
+	}
+	if len(problems) > 0 {
+		return report, &conf.Error{Problems: problems}
+	}
+	return report, err
+}
+
+// Server is an open service.
+type Server struct {
+	*service.Opened
+	Deps *service.Deps
+	name string
+}
+
+// Open loads, opens and migrates a service in a new data folder. change, when not
+// nil, may change what the service is given. The test closes it.
+func Open(t testing.TB, s service.Service, change func(*service.Deps), environ ...string) *Server {
+	t.Helper()
+	if _, err := Load(s, environ...); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range s.Secrets {
+		if *secret.Setting == "" {
+			*secret.Setting = ident.Hex(32)
+		}
+	}
+	d := Deps(t)
+	if change != nil {
+		change(d)
+	}
+	opened, err := s.Open(t.Context(), d)
+	if opened != nil {
+		t.Cleanup(func() {
+			if opened.Close != nil {
+				opened.Close()
+			}
+			for _, db := range opened.Databases {
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, db := range opened.Databases {
+		if _, err := db.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Server{opened, d, s.Name}
+}
+
+// Handler serves what the service has on a listener.
+func (s *Server) Handler(listener string) http.Handler {
+	m := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: s.Deps.Log}, Default: web.Service{
+		Route: func(string) string { return "other" },
+		Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error { http.NotFound(w, r); return nil },
+	}}
+	for _, mount := range s.Mounts {
+		if mount.Listener == listener {
+			mount.Name = s.name
+			m.Mounts = append(m.Mounts, mount.Mount)
+		}
+	}
+	return m
+}
+
+// WantMetric fails the test unless /metrics has the line.
+func (s *Server) WantMetric(t testing.TB, line string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.Deps.Metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
+		t.Errorf("no metric %s", line)
+	}
+}
+
+// Deps is what a service is given that is opened in a new data folder.
+func Deps(t testing.TB) *service.Deps {
+	t.Helper()
+	metrics, data := obs.NewMetrics("test", ""), t.TempDir()
+	return &service.Deps{
+		Engines: &engine.Opener{Data: data, Create: true, Metrics: metrics}, Data: data, Create: true,
+		Log: slog.New(slog.DiscardHandler), Metrics: metrics, Clock: clock.System,
+		Server: service.Server{
+			Listen: "127.0.0.1:8000", InternalListen: "127.0.0.1:8002", Scheme: "http", MasterSecrets: []string{ident.Hex(32)},
+			Backoff: func() time.Duration { return 0 }, Address: func(listen string) string { return "http://" + listen },
+		},
+	}
+}

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/clock"
+)
+
+// Shell is what the commands of a service share with those of the server.
+type Shell struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Clock  clock.Clock
+
+	// Load reads the configuration into the services.
+	Load func() error
+	// Open loads the configuration and calls fn while all services are open.
+	Open func(ctx context.Context, fn func(context.Context) error) error
+}
+
+// Run makes fn the action of a command: it is called while all services are
+// open.
+func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return s.Open(cmd.Context(), func(ctx context.Context) error { return fn(ctx, args) })
+	}
+}
+
+// Table returns a writer of columns that are separated by tabs. The caller
+// flushes it.
+func (s *Shell) Table() *tabwriter.Writer { return tabwriter.NewWriter(s.Stdout, 0, 4, 2, ' ', 0) }
+
+// PrintJSON prints a value as indented JSON.
+func (s *Shell) PrintJSON(v any) error { return s.encode(v, "  ") }
+
+// PrintLine prints a value as a line of JSON.
+func (s *Shell) PrintLine(v any) error { return s.encode(v, "") }
+
+func (s *Shell) encode(v any, indent string) error {
+	e := json.NewEncoder(s.Stdout)
+	e.SetIndent("", indent)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// ExitError ends a command with a status; the command has printed why.
+type ExitError struct{ Status int }
+
+func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
+
+// FormatMillis formats milliseconds since 1970; 0 is "-".
+func FormatMillis(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}

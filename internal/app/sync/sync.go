@@ -1,0 +1,141 @@
+// Package sync makes Firefox Sync storage a service of the server.
+package sync
+
+import (
+	"context"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/sweep"
+	"holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/httpapi"
+	"holdfast/internal/syncstorage/postgres"
+	"holdfast/internal/syncstorage/spanner"
+	"holdfast/internal/syncstorage/sqlite"
+	"holdfast/internal/web"
+	"holdfast/internal/web/dockerflow"
+)
+
+// Name is the name of the service.
+const Name = "syncstorage"
+
+// Storage is the service before and after it is opened.
+type Storage struct {
+	cfg     syncstorage.Config
+	deps    *service.Deps
+	keyring *tokenlib.Keyring
+	opened  *syncstorage.Service
+}
+
+// New returns the service with its default settings.
+func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
+
+// Opened is the open service; nil while it is not.
+func (s *Storage) Opened() *syncstorage.Service { return s.opened }
+
+// Now is the present moment of the open service.
+func (s *Storage) Now() syncstorage.Timestamp { return syncstorage.At(s.deps.Clock()) }
+
+// Engine is the engine that the settings select; false when the service is off
+// or the settings are wrong.
+func (s *Storage) Engine() (engine.Kind, bool) {
+	t, err := engine.Parse(s.cfg.DatabaseURL, "", engine.SQLite, engine.Postgres, engine.Spanner)
+	return t.Kind, err == nil && s.cfg.Enabled
+}
+
+// onSpanner reports whether the settings select Spanner.
+func (s *Storage) onSpanner() bool {
+	kind, ok := s.Engine()
+	return ok && kind == engine.Spanner
+}
+
+// Service is what the server composes.
+func (s *Storage) Service() service.Service {
+	return service.Service{
+		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
+		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Commands: s.commands,
+		Aliases: []conf.Alias{
+			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "a setting of that server's own tests"},
+			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "metrics are scraped from the admin listener"},
+			{Env: "SPANNER_EMULATOR_HOST", Path: "syncstorage.spanner_emulator_host"}, // Google's own name for it
+			{Env: "SYNC_SYNCSTORAGE__LIMITS__*", Path: "syncstorage.limits.*"},
+			{Env: "SYNC_SYNCSTORAGE__*", Path: "syncstorage.*"},
+		},
+	}
+}
+
+func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	s.deps = d
+	var err error
+	if s.keyring, err = tokenlib.NewKeyring(d.Server.MasterSecrets...); err != nil {
+		return nil, err
+	}
+	store, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[syncstorage.Store]{
+		SQLite: engine.Backend[*sqlitedb.DB, syncstorage.Store]{
+			Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) syncstorage.Store { return sqlite.New(db) },
+		},
+		Postgres: engine.Backend[*pgdb.DB, syncstorage.Store]{
+			Migrations: postgres.Migrations, New: func(db *pgdb.DB) syncstorage.Store { return postgres.New(db) },
+		},
+		Spanner: engine.Backend[*spannerdb.DB, syncstorage.Store]{
+			Migrations: spanner.Migrations, New: func(db *spannerdb.DB) syncstorage.Store { return spanner.New(db) },
+		},
+		SpannerOptions: s.spannerOptions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opened := &service.Opened{Databases: []*engine.Database{db}}
+	over := d.Metrics.Counter("holdfast_sync_over_quota_total", "Writes of users over a quota that is not enforced.")
+	// A client that takes a large listing slowly holds a connection; half of
+	// them are for everybody else.
+	_, _, connections := db.Connections()
+	s.opened, err = syncstorage.NewService(syncstorage.Options{
+		Store: store, Config: s.cfg, Clock: d.Clock, Streams: connections / 2,
+		OverQuota: func(o syncstorage.Owner, collection string, used syncstorage.Used) {
+			over.WithLabelValues().Inc()
+			d.Log.Warn("a user is over the quota, which is not enforced", "uid", o.UID, "collection", collection,
+				"collection_bytes", used.Collection, "user_bytes", used.User)
+		},
+	})
+	if err != nil {
+		return opened, err
+	}
+	h := &httpapi.Handler{Service: s.opened, Keyring: s.keyring, Clock: d.Clock, TimeSkew: s.cfg.HawkTimeSkew, Backoff: d.Server.Backoff}
+	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
+		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
+	}}}
+	opened.Ready = s.opened.Ping
+	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
+	quota := s.opened.Quota()
+	opened.Quota = &dockerflow.Quota{Enabled: quota.Limited(), Size: quota.Collection, User: quota.User}
+	opened.Pool = func() (p dockerflow.Pool) {
+		p.Active, p.Idle, p.Max = db.Connections()
+		return p
+	}
+	if s.onSpanner() {
+		opened.SweepNote = "expired records and batches: Spanner removes them by itself"
+		opened.Start, opened.Inspect = s.warnOfEmulator, s.inspectEmulator
+		return opened, nil
+	}
+	opened.Jobs = []sweep.Job{{Name: "expired records and batches", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.opened.Sweep}}
+	return opened, nil
+}
+
+// refusals name why a client is not let in, where the status alone does not say
+// what an operator would do about it.
+var refusals = service.Refusals{
+	{hawk.ErrMAC, "hawk-mac"},
+	{hawk.ErrSkew, "hawk-clock"},
+	{hawk.ErrPayload, "hawk-payload"},
+	{hawk.ErrMalformed, "hawk-malformed"},
+	{tokenlib.ErrExpired, "token-expired"},
+	{tokenlib.ErrSignature, "token-signature"},
+	{tokenlib.ErrMalformed, "token-malformed"},
+}

@@ -1,0 +1,57 @@
+package canonjson
+
+// Merge applies a merge patch by RFC 7396: the members of a patch that is an
+// object replace those of v, those that are null remove them, and objects are
+// merged into objects; any other patch takes the place of v. Errors are those of
+// Parse for the result, with places in it.
+func (v Value) Merge(patch Value, limit int) (Value, error) {
+	merged := merge(make([]byte, 0, len(v)+len(patch)), []byte(v), []byte(patch))
+	return canonical(merged, limit)
+}
+
+// merge appends the target with a patch applied to it; an empty target is none.
+// Members are in one order in both, so it goes through both at once.
+func merge(out, target, patch []byte) []byte {
+	if patch[0] != '{' {
+		return append(out, patch...)
+	}
+	var old walker
+	if len(target) > 0 && target[0] == '{' {
+		old = walk(target, 0)
+	}
+	out = append(out, '{')
+	begin := len(out)
+	for change := walk(patch, 0); old.ok || change.ok; {
+		var which int // 0: the next member is in both; less: only in old; more: only in change
+		switch {
+		case !change.ok:
+			which = -1
+		case !old.ok:
+			which = 1
+		default:
+			which = compareNames(old.name, change.name)
+		}
+		switch {
+		case which < 0:
+			out = append(append(out, old.member()...), ',')
+		case change.isNull():
+		default:
+			var under []byte
+			if which == 0 {
+				under = old.value.of(target)
+			}
+			out = append(out, patch[change.start:change.value.from]...)
+			out = append(merge(out, under, change.value.of(patch)), ',')
+		}
+		if which <= 0 {
+			old.next()
+		}
+		if which >= 0 {
+			change.next()
+		}
+	}
+	if len(out) > begin {
+		out = out[:len(out)-1] // the last comma
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,289 @@
+package canonjson
+
+import (
+	"bytes"
+	"math/big"
+	"slices"
+	"strconv"
+)
+
+// Number is a JSON number in its canonical spelling, with its exact decimal
+// value: as digits, without superfluous zeros, and with an exponent only where
+// that spares more than 20 zeros. An exponent follows a number with one digit,
+// not 0, before the point, and has no plus sign. Digits are what matters in
+// JSON from most programs, so most numbers are spelled as they came, and as
+// PostgreSQL's numeric spells them.
+//
+// A number has at most 400 digits, not counting zeros at either end, and is 0
+// or at least 1e-308 and less than 1e309 without its sign: engines keep more,
+// but ten bytes could then stand for a hundred thousand. The empty Number is
+// none.
+type Number string
+
+// The bounds of a number.
+const (
+	MaxDigits   = 400
+	MaxExponent = 308
+
+	maxZeros  = 20    // that are written out
+	maxNumber = 1_024 // bytes of a canonical number are less
+)
+
+// ParseNumber reads a JSON text that is a number; the error is as of Parse.
+func ParseNumber(text []byte) (Number, error) {
+	v, err := Parse(text, maxNumber)
+	if err == nil && !v.isNumber() {
+		return "", refuse("must be a number")
+	}
+	return Number(v), err
+}
+
+func (v Value) isNumber() bool { return v != "" && (v[0] == '-' || isDigit(v[0])) }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// decimal is a number taken apart: 0.DIGITS times 10 to the point. Digits begin
+// and end with another one than 0; zero has none.
+type decimal struct {
+	negative bool
+	digits   []byte
+	point    int
+}
+
+// literal is a number as a text spells it.
+type literal struct {
+	negative        bool
+	whole, fraction []byte // digits before and behind the point
+	exponent        int
+	length          int // of the spelling
+	simple          bool
+}
+
+// readLiteral reads the number that a text begins with; length is 0 when there
+// is none by the grammar of JSON. It is simple if it has no exponent and so few
+// digits that it can only have zeros too many.
+func readLiteral(text []byte) (l literal) {
+	i := 0
+	if len(text) > 0 && text[0] == '-' {
+		l.negative = true
+		i++
+	}
+	n := countDigits(text[i:])
+	if n == 0 || n > 1 && text[i] == '0' {
+		return literal{}
+	}
+	l.whole = text[i : i+n]
+	i += n
+	if i < len(text) && text[i] == '.' {
+		i++
+		if n = countDigits(text[i:]); n == 0 {
+			return literal{}
+		}
+		l.fraction = text[i : i+n]
+		i += n
+	}
+	l.simple = len(l.whole)+len(l.fraction) <= maxZeros
+	if i < len(text) && text[i]|0x20 == 'e' {
+		i++
+		if l.exponent, n = readExponent(text[i:]); n == 0 {
+			return literal{}
+		}
+		i += n
+		l.simple = false
+	}
+	l.length = i
+	return l
+}
+
+// canonical reports whether a simple number has no zero or sign too many.
+func (l *literal) canonical() bool {
+	if l.fraction != nil {
+		return l.fraction[len(l.fraction)-1] != '0'
+	}
+	return l.whole[0] != '0' || !l.negative
+}
+
+// decimal takes the number apart, with its digits in scratch.
+func (l *literal) decimal(scratch []byte) decimal {
+	digits := append(append(scratch[:0], l.whole...), l.fraction...)
+	d := decimal{negative: l.negative, digits: digits, point: len(l.whole) + l.exponent}
+	d.trim()
+	return d
+}
+
+// number reads a number.
+func (p *parser) number() bool {
+	text := p.text[p.at:]
+	l := readLiteral(text)
+	if l.length == 0 {
+		return p.refuse(notJSON)
+	}
+	p.at += l.length
+	if l.simple && l.canonical() {
+		p.out = append(p.out, text[:l.length]...)
+		return true
+	}
+	p.digits = slices.Grow(p.digits[:0], l.length)
+	d := l.decimal(p.digits)
+	if reason := d.outOfBounds(); reason != "" {
+		return p.refuse(reason)
+	}
+	before := len(p.out)
+	p.out = d.appendTo(p.out)
+	if p.spared += d.written() - (len(p.out) - before); p.spared > p.limit {
+		return p.refuse("is one of too many numbers that are long when they are written out")
+	}
+	return true
+}
+
+func countDigits(text []byte) int {
+	n := 0
+	for n < len(text) && isDigit(text[n]) {
+		n++
+	}
+	return n
+}
+
+// readExponent reads what follows the e, n bytes; 0 when it is wrong. What is
+// larger than any text is long remains so.
+func readExponent(text []byte) (exponent, n int) {
+	start := 0
+	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
+		start = 1
+	}
+	digits := countDigits(text[start:])
+	if digits == 0 {
+		return 0, 0
+	}
+	for _, c := range text[start : start+digits] {
+		exponent = min(exponent*10+int(c-'0'), 100_000_000)
+	}
+	if text[0] == '-' {
+		exponent = -exponent
+	}
+	return exponent, start + digits
+}
+
+// trim removes the zeros at both ends of the digits.
+func (d *decimal) trim() {
+	for len(d.digits) > 0 && d.digits[0] == '0' {
+		d.digits = d.digits[1:]
+		d.point--
+	}
+	for len(d.digits) > 0 && d.digits[len(d.digits)-1] == '0' {
+		d.digits = d.digits[:len(d.digits)-1]
+	}
+	if len(d.digits) == 0 {
+		*d = decimal{}
+	}
+}
+
+// outOfBounds says why a trimmed number is refused, or "".
+func (d *decimal) outOfBounds() string {
+	switch exponent := d.point - 1; {
+	case len(d.digits) > MaxDigits:
+		return "is a number of more than 400 digits"
+	case len(d.digits) > 0 && (exponent > MaxExponent || exponent < -MaxExponent):
+		return "is a number with an exponent of more than 308"
+	}
+	return ""
+}
+
+// short reports whether the canonical spelling has an exponent.
+func (d *decimal) short() bool {
+	return d.point > len(d.digits)+maxZeros || d.point < -maxZeros
+}
+
+// written is the length of a trimmed number without an exponent.
+func (d *decimal) written() int {
+	n := len(d.digits)
+	switch {
+	case n == 0:
+		return len("0")
+	case d.point <= 0:
+		n += len("0.") - d.point
+	case d.point < n:
+		n += len(".")
+	default:
+		n = d.point
+	}
+	if d.negative {
+		n += len("-")
+	}
+	return n
+}
+
+// appendTo appends the canonical spelling of a trimmed number.
+func (d *decimal) appendTo(out []byte) []byte {
+	n := len(d.digits)
+	if n == 0 {
+		return append(out, '0')
+	}
+	if d.negative {
+		out = append(out, '-')
+	}
+	switch {
+	case d.short():
+		out = append(out, d.digits[0])
+		if n > 1 {
+			out = append(append(out, '.'), d.digits[1:]...)
+		}
+		return strconv.AppendInt(append(out, 'e'), int64(d.point-1), 10)
+	case d.point <= 0:
+		return append(append(append(out, "0."...), zeros[:-d.point]...), d.digits...)
+	case d.point < n:
+		return append(append(append(out, d.digits[:d.point]...), '.'), d.digits[d.point:]...)
+	}
+	return append(append(out, d.digits...), zeros[:d.point-n]...)
+}
+
+var zeros = bytes.Repeat([]byte{'0'}, maxZeros)
+
+// Add is the exact sum; a *Error refuses one that is out of bounds.
+func (n Number) Add(m Number) (Number, error) {
+	a, b, exponent := align(n, m)
+	text := a.Add(a, b).Append(nil, 10)
+	d := decimal{negative: a.Sign() < 0, digits: bytes.TrimPrefix(text, []byte{'-'})}
+	d.point = len(d.digits) + exponent
+	d.trim()
+	if reason := d.outOfBounds(); reason != "" {
+		return "", refuse(reason)
+	}
+	return Number(d.appendTo(nil)), nil
+}
+
+// Compare orders two numbers by their value.
+func (n Number) Compare(m Number) int {
+	a, b, _ := align(n, m)
+	return a.Cmp(b)
+}
+
+// align makes two numbers integers times ten to one exponent. They have about a
+// thousand digits at most.
+func align(n, m Number) (a, b *big.Int, exponent int) {
+	x, y := n.decimal(), m.decimal()
+	exponent = min(x.unit(), y.unit())
+	return x.scaled(exponent), y.scaled(exponent), exponent
+}
+
+func (n Number) decimal() decimal {
+	l := readLiteral([]byte(n))
+	return l.decimal(nil)
+}
+
+// unit is the exponent of the last digit.
+func (d *decimal) unit() int { return d.point - len(d.digits) }
+
+// scaled is the number in units of ten to the exponent, which is not above its
+// own.
+func (d *decimal) scaled(exponent int) *big.Int {
+	i := new(big.Int)
+	if len(d.digits) == 0 {
+		return i
+	}
+	i.SetString(string(d.digits), 10)
+	if d.negative {
+		i.Neg(i)
+	}
+	return i.Mul(i, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.unit()-exponent)), nil))
+}

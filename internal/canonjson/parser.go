@@ -1,0 +1,384 @@
+package canonjson
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// parser reads a JSON text once and writes the canonical one beside it. Its
+// methods read one thing each and return false when it is refused; the path to
+// it is then noted from the inside out while they return.
+type parser struct {
+	text []byte
+	at   int // the next byte of text
+
+	out    []byte // canonical, so far
+	limit  int    // bytes of out, and of spared
+	spared int    // zeros that exponents in out stand for
+
+	members []member // of the objects that are being read, the outer ones first
+	moved   []byte   // where members change places
+	digits  []byte   // of the number that is being read
+
+	reason   string   // why the text is refused
+	path     []string // to what is refused, the innermost name first
+	tooLarge bool     // refused for its size, and for nothing else
+}
+
+// member is a member of an object, as places in parser.out.
+type member struct {
+	start int // of the name, at its quote
+	colon int
+	end   int // behind the value
+	name  int // bytes of the name without quotes and escapes
+}
+
+func (p *parser) refuse(reason string) bool {
+	p.reason = reason
+	return false
+}
+
+func (p *parser) invalid() *Error {
+	slices.Reverse(p.path)
+	return &Error{Pointer: Pointer(p.path).String(), Reason: p.reason}
+}
+
+// next is the next byte behind white space; 0 at the end, which is no byte of
+// JSON either.
+func (p *parser) next() byte {
+	for p.at < len(p.text) {
+		switch c := p.text[p.at]; c {
+		case ' ', '\n', '\t', '\r':
+			p.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (p *parser) end() bool {
+	if p.next(); p.at < len(p.text) {
+		return p.refuse("is followed by more text")
+	}
+	return true
+}
+
+// value reads what is inside of depth arrays and objects.
+func (p *parser) value(depth int) bool {
+	var ok bool
+	switch c := p.next(); c {
+	case '{':
+		ok = p.object(depth)
+	case '[':
+		ok = p.array(depth)
+	case '"':
+		_, ok = p.str()
+	case 't':
+		ok = p.word("true")
+	case 'f':
+		ok = p.word("false")
+	case 'n':
+		ok = p.word("null")
+	default:
+		ok = p.number()
+	}
+	if ok && len(p.out) > p.limit {
+		p.tooLarge, ok = true, false
+	}
+	return ok
+}
+
+const notJSON = "is not JSON"
+
+func (p *parser) word(word string) bool {
+	if !bytes.HasPrefix(p.text[p.at:], []byte(word)) {
+		return p.refuse(notJSON)
+	}
+	p.at += len(word)
+	p.out = append(p.out, word...)
+	return true
+}
+
+// open steps into an array or object; more is false if it is empty.
+func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
+	if depth == MaxDepth {
+		return false, p.refuse("is nested deeper than " + strconv.Itoa(MaxDepth))
+	}
+	p.at++
+	p.out = append(p.out, bracket)
+	if p.next() != closing {
+		return true, true
+	}
+	p.at++
+	p.out = append(p.out, closing)
+	return false, true
+}
+
+// following steps over the comma or the closing bracket behind an element.
+func (p *parser) following(closing byte) (more, ok bool) {
+	c := p.next()
+	if c != ',' && c != closing {
+		return false, p.refuse(notJSON)
+	}
+	p.at++
+	p.out = append(p.out, c)
+	return c == ',', true
+}
+
+func (p *parser) array(depth int) bool {
+	more, ok := p.open(depth, '[', ']')
+	for i := 0; more && ok; i++ {
+		if !p.value(depth + 1) {
+			p.path = append(p.path, strconv.Itoa(i))
+			return false
+		}
+		more, ok = p.following(']')
+	}
+	return ok
+}
+
+func (p *parser) object(depth int) bool {
+	first, sorted := len(p.members), true
+	more, ok := p.open(depth, '{', '}')
+	for more && ok {
+		m := member{start: len(p.out)}
+		if !p.name(&m) {
+			return false
+		}
+		if !p.value(depth + 1) {
+			p.path = append(p.path, p.nameOf(m))
+			return false
+		}
+		m.end = len(p.out)
+		sorted = sorted && (len(p.members) == first || p.order(p.members[len(p.members)-1], m) < 0)
+		p.members = append(p.members, m)
+		more, ok = p.following('}')
+	}
+	ok = ok && (sorted || p.sort(p.members[first:]))
+	p.members = p.members[:first]
+	return ok
+}
+
+// name reads the name of a member and its colon.
+func (p *parser) name(m *member) bool {
+	if p.next() != '"' {
+		return p.refuse(notJSON)
+	}
+	escapes, ok := p.str()
+	if !ok {
+		return false
+	}
+	m.colon = len(p.out)
+	m.name = m.colon - m.start - len(`""`) - escapes
+	if p.next() != ':' {
+		return p.refuse(notJSON)
+	}
+	p.at++
+	p.out = append(p.out, ':')
+	return true
+}
+
+func (p *parser) nameOf(m member) string { return string(unescape(p.out[m.start+1 : m.colon-1])) }
+
+func (p *parser) order(a, b member) int {
+	if c := cmp.Compare(a.name, b.name); c != 0 {
+		return c
+	}
+	return compareNames(p.out[a.start+1:a.colon-1], p.out[b.start+1:b.colon-1])
+}
+
+// compareNames orders canonical names, without their quotes, as jsonb does.
+func compareNames(a, b []byte) int {
+	a, b = unescape(a), unescape(b)
+	return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
+}
+
+// sort brings the members of one object, which end in its closing bracket, into
+// their order, and refuses names that are there twice.
+func (p *parser) sort(members []member) bool {
+	from := members[0].start
+	slices.SortFunc(members, p.order)
+	p.moved = p.moved[:0]
+	for i, m := range members {
+		if i > 0 && p.order(members[i-1], m) == 0 {
+			p.path = append(p.path, p.nameOf(m))
+			return p.refuse("is there twice")
+		}
+		p.moved = append(append(p.moved, p.out[m.start:m.end]...), ',')
+	}
+	copy(p.out[from:], p.moved[:len(p.moved)-1])
+	return true
+}
+
+// plain says of a byte that a string has it as it is, and that it is ASCII.
+var plain = func() (table [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
+// str reads a string. Its canonical spelling has escapes bytes more than what it
+// says, quotes not counted.
+func (p *parser) str() (escapes int, ok bool) {
+	text, from := p.text, p.at // the quote is copied with what follows
+	i := from + 1
+	for i < len(text) {
+		c := text[i]
+		switch {
+		case plain[c]:
+			i++
+		case c == '"':
+			i++
+			p.out = append(p.out, text[from:i]...)
+			p.at = i
+			return escapes, true
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRune(text[i:])
+			if r == utf8.RuneError && size == 1 {
+				return 0, p.refuse("is not UTF-8")
+			}
+			i += size
+		case c == '\\':
+			p.out = append(p.out, text[from:i]...)
+			p.at = i
+			more, ok := p.escape()
+			if !ok {
+				return 0, false
+			}
+			escapes += more
+			i = p.at
+			from = i
+		default:
+			return 0, p.refuse("has a control character in a string, where it needs an escape")
+		}
+	}
+	return 0, p.refuse(notJSON)
+}
+
+// escape reads an escape; its canonical spelling has more bytes than what it
+// says.
+func (p *parser) escape() (more int, ok bool) {
+	if p.at+1 >= len(p.text) {
+		return 0, p.refuse(notJSON)
+	}
+	r := rune(p.text[p.at+1])
+	p.at += 2
+	switch r {
+	case '"', '\\', '/':
+	case 'b':
+		r = '\b'
+	case 'f':
+		r = '\f'
+	case 'n':
+		r = '\n'
+	case 'r':
+		r = '\r'
+	case 't':
+		r = '\t'
+	case 'u':
+		if r, ok = p.hex(); !ok {
+			return 0, false
+		}
+	default:
+		return 0, p.refuse(notJSON)
+	}
+	before := len(p.out)
+	p.out = appendEscaped(p.out, r)
+	return len(p.out) - before - utf8.RuneLen(r), true
+}
+
+// hex reads the four digits behind \u, and the second half of a surrogate pair.
+func (p *parser) hex() (rune, bool) {
+	r, ok := hex4(p.text[p.at:])
+	if !ok {
+		return 0, p.refuse(notJSON)
+	}
+	p.at += 4
+	if r == 0 {
+		return 0, p.refuse("has U+0000 in a string")
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, true
+	}
+	if rest := p.text[p.at:]; len(rest) > 2 && rest[0] == '\\' && rest[1] == 'u' {
+		second, _ := hex4(rest[2:])
+		if r = utf16.DecodeRune(r, second); r != utf8.RuneError {
+			p.at += 6
+			return r, true
+		}
+	}
+	return 0, p.refuse("has half of a surrogate pair in a string")
+}
+
+func hex4(text []byte) (r rune, ok bool) {
+	if len(text) < 4 {
+		return 0, false
+	}
+	for _, c := range text[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// shortEscapes are the letters behind \ of the characters that have one.
+var shortEscapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+
+// appendEscaped appends a character of a string in its canonical spelling.
+func appendEscaped(out []byte, r rune) []byte {
+	switch {
+	case r < utf8.RuneSelf && shortEscapes[r] != 0:
+		return append(out, '\\', shortEscapes[r])
+	case r < ' ':
+		return append(out, '\\', 'u', '0', '0', "0123456789abcdef"[r>>4], "0123456789abcdef"[r&15])
+	}
+	return utf8.AppendRune(out, r)
+}
+
+// appendString appends a string of valid UTF-8 in its canonical spelling.
+func appendString(out []byte, s string) []byte {
+	out = append(out, '"')
+	for _, r := range s {
+		out = appendEscaped(out, r)
+	}
+	return append(out, '"')
+}
+
+// unescape is what a canonical string says, without its quotes; the string
+// itself when it has no escapes.
+func unescape(s []byte) []byte {
+	if bytes.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			out = append(out, s[i])
+			continue
+		}
+		i++
+		if s[i] == 'u' {
+			r, _ := hex4(s[i+1:])
+			out = append(out, byte(r)) // only those before the space are spelled so
+			i += 4
+			continue
+		}
+		out = append(out, byte(bytes.IndexByte(shortEscapes[:], s[i])))
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package canonjson
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Pointer is a place in a JSON text by RFC 6901: the names and indexes on the
+// way to it, unescaped. The empty pointer is the whole text.
+type Pointer []string
+
+var (
+	pointerEscapes   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescapes = strings.NewReplacer("~0", "~", "~1", "/")
+)
+
+// ParsePointer reads "" or "/name/0/name", in which ~0 is "~" and ~1 is "/".
+func ParsePointer(s string) (Pointer, error) {
+	if s == "" {
+		return nil, nil
+	}
+	if s[0] != '/' || !utf8.ValidString(s) {
+		return nil, refuse("must be a JSON pointer")
+	}
+	for i := range len(s) {
+		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
+			return nil, refuse("must be a JSON pointer: a ~ in it is written ~0")
+		}
+	}
+	tokens := strings.Split(s[1:], "/")
+	for i, token := range tokens {
+		tokens[i] = pointerUnescapes.Replace(token)
+	}
+	return tokens, nil
+}
+
+// String spells the pointer by RFC 6901.
+func (p Pointer) String() string {
+	var b strings.Builder
+	for _, token := range p {
+		b.WriteByte('/')
+		_, _ = pointerEscapes.WriteString(&b, token) // a Builder does not fail
+	}
+	return b.String()
+}
+
+// Lookup returns the value that a pointer leads to, if there is one.
+func (v Value) Lookup(p Pointer) (Value, bool) {
+	text := []byte(v)
+	place := span{0, len(text)}
+	found := len(text) > 0
+	for i := 0; found && i < len(p); i++ {
+		place, found = element(text, place.from, p[i])
+	}
+	if !found {
+		return "", false
+	}
+	return Value(place.of(text)), true
+}
+
+// element is the member or item that a token names in the array or object that
+// begins at from.
+func element(text []byte, from int, token string) (span, bool) {
+	switch text[from] {
+	case '{':
+		for w := walk(text, from); w.ok; w.next() {
+			if string(unescape(w.name)) == token {
+				return w.value, true
+			}
+		}
+	case '[':
+		i, ok := index(token)
+		w := walk(text, from)
+		for ; ok && w.ok && i > 0; i-- {
+			w.next()
+		}
+		return w.value, ok && w.ok
+	}
+	return span{}, false
+}
+
+// index reads a token as the index of an array.
+func index(token string) (int, bool) {
+	if token == "" || token[0] == '0' && token != "0" || strings.Trim(token, "0123456789") != "" {
+		return 0, false
+	}
+	i, err := strconv.Atoi(token)
+	return i, err == nil
+}

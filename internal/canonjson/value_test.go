@@ -1,0 +1,310 @@
+package canonjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/fault"
+)
+
+const anySize = 1 << 20
+
+// maxBytes is the limit of a service that keeps such values.
+const maxBytes = 65_536
+
+func TestCanonical(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"null": "null", " true\n": "true", "\tfalse\r": "false",
+		`""`: `""`, "[]": "[]", "{}": "{}", "[ ]": "[]", "{ }": "{}",
+		" [ 1 , [ ] , { } ] ": "[1,[],{}]",
+
+		// Members: by the bytes of their names' UTF-8, shorter ones first.
+		`{"b":1,"a":2}`:                       `{"a":2,"b":1}`,
+		`{"aa":1,"b":2,"":3}`:                 `{"":3,"b":2,"aa":1}`,
+		`{"é":1,"zz":2,"a":3}`:                `{"a":3,"zz":2,"é":1}`,
+		`{"a":1,"B":2}`:                       `{"B":2,"a":1}`,
+		`{"x":{"d":1,"c":2},"w":[{"b":1}]}`:   `{"w":[{"b":1}],"x":{"c":2,"d":1}}`,
+		`{"ab":1,"\n":2,"\u0001":3}`:          `{"\u0001":3,"\n":2,"ab":1}`,
+		`{"\"\"\"":1,"ab":2}`:                 `{"ab":2,"\"\"\"":1}`,
+		`{"\\b":1,"\"a":2,"aa":3}`:            `{"\"a":2,"\\b":1,"aa":3}`,
+		`{"\ud83d\ude00":1,"\u00e9":2,"e":3}`: `{"e":3,"é":2,"😀":1}`,
+
+		// Strings.
+		`"\u0041\/\u00e9\ud83d\ude00"`:                 `"A/é😀"`,
+		`"\b\f\n\r\t\"\\"`:                             `"\b\f\n\r\t\"\\"`,
+		`"\u0008\u000c\u000A\u000d\u0009\u0022\u005C"`: `"\b\f\n\r\t\"\\"`,
+		`"\u001F\u0001\u000B"`:                         `"\u001f\u0001\u000b"`,
+		`"\u007f\u2028<>&"`:                            "\"\u007f\u2028<>&\"",
+		`"\uFFFF\uD7FF\uE000\uDBFF\uDFFF"`:             "\"\uffff\ud7ff\ue000\U0010ffff\"",
+
+		// Numbers.
+		"0": "0", "-0": "0", "0.0": "0", "-0.00": "0", "0e999999999999999999999": "0", "-0E-5": "0",
+		"1": "1", "-1": "-1", "1.0": "1", "1e0": "1", "10e-1": "1", "1E+0": "1", "0.1e1": "1", "-1.50": "-1.5",
+		"100": "100", "1e2": "100", "0.01": "0.01", "1e-2": "0.01", "123.456e1": "1234.56",
+		"9007199254740993":             "9007199254740993",
+		"0.1000000000000000055":        "0.1000000000000000055",
+		"123456789012345678901":        "123456789012345678901",
+		"1e20":                         "100000000000000000000",
+		"1e21":                         "1e21",
+		"1.5e21":                       "1500000000000000000000",
+		"15e21":                        "1.5e22",
+		"1e-21":                        "0.000000000000000000001",
+		"1e-22":                        "1e-22",
+		"-12.5e-25":                    "-1.25e-24",
+		"1000e300":                     "1e303",
+		"1.7976931348623157e308":       "1.7976931348623157e308",
+		"0.001e-305":                   "1e-308",
+		"9" + strings.Repeat("0", 308): "9e308",
+		"0." + strings.Repeat("0", 400) + "1e400":  "0.1",
+		"1" + strings.Repeat("0", 1000) + "e-1000": "1",
+		strings.Repeat("7", 309):                   strings.Repeat("7", 309),
+		"1." + strings.Repeat("3", 399):            "1." + strings.Repeat("3", 399),
+	} {
+		got, err := canonjson.Parse([]byte(in), anySize)
+		if err != nil || string(got) != want {
+			t.Errorf("%.80q is %q, %v; want %q", in, got, err, want)
+			continue
+		}
+		if again, err := canonjson.Parse([]byte(got), anySize); err != nil || again != got {
+			t.Errorf("%.80q read again is %q, %v", got, again, err)
+		}
+		if kept, err := canonjson.Restore([]byte(in)); err != nil || kept != got {
+			t.Errorf("%.80q from an engine is %q, %v", in, kept, err)
+		}
+	}
+}
+
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+// Reasons of refusals.
+const (
+	notJSON   = "is not JSON"
+	twice     = "is there twice"
+	surrogate = "has half of a surrogate pair in a string"
+	digits    = "is a number of more than 400 digits"
+	exponent  = "is a number with an exponent of more than 308"
+	deep      = "is nested deeper than 32"
+)
+
+// refusals are JSON texts, or what is not quite, with why and where they are
+// refused.
+func refusals() []struct{ in, pointer, reason string } {
+	return []struct{ in, pointer, reason string }{
+		{"", "", notJSON},
+		{" ", "", notJSON},
+		{"nul", "", notJSON},
+		{"True", "", notJSON},
+		{"NaN", "", notJSON},
+		{"'a'", "", notJSON},
+		{"[1", "", notJSON},
+		{"[1,]", "/1", notJSON},
+		{"[,1]", "/0", notJSON},
+		{"[1 2]", "", notJSON},
+		{`{"a" 1}`, "", notJSON},
+		{`{"a":}`, "/a", notJSON},
+		{`{"a":1,}`, "", notJSON},
+		{`{a:1}`, "", notJSON},
+		{`{"a":1]`, "", notJSON},
+		{`{"a":[1,2`, "/a", notJSON},
+		{`{"a":1`, "", notJSON},
+		{"1 2", "", "is followed by more text"},
+		{"{}{}", "", "is followed by more text"},
+		{"1\x00", "", "is followed by more text"},
+		{"\ufeff1", "", notJSON},
+
+		{"01", "", notJSON},
+		{"-", "", notJSON},
+		{"+1", "", notJSON},
+		{".5", "", notJSON},
+		{"1.", "", notJSON},
+		{"1.e5", "", notJSON},
+		{"1e", "", notJSON},
+		{"1e+", "", notJSON},
+		{"-a", "", notJSON},
+		{"0x10", "", "is followed by more text"},
+
+		{`"a`, "", notJSON},
+		{`"\`, "", notJSON},
+		{`"\x41"`, "", notJSON},
+		{`"\u12"`, "", notJSON},
+		{`"\u12g4"`, "", notJSON},
+		{"\"a\nb\"", "", "has a control character in a string, where it needs an escape"},
+		{"[\"a\x00b\"]", "/0", "has a control character in a string, where it needs an escape"},
+		{`["\u0000"]`, "/0", "has U+0000 in a string"},
+		{`{"a\u0000":1}`, "", "has U+0000 in a string"},
+		{`{"a":["\ud800"]}`, "/a/0", surrogate},
+		{`"\udc00"`, "", surrogate},
+		{`"\ud800\ud800"`, "", surrogate},
+		{`"\ud800a"`, "", surrogate},
+		{`"\ud800\n"`, "", surrogate},
+		{`"\ud800\u12"`, "", surrogate},
+		{"[1,\"\xff\"]", "/1", "is not UTF-8"},
+		{"\"\xed\xa0\x80\"", "", "is not UTF-8"},
+		{"\"\xc0\x80\"", "", "is not UTF-8"},
+		{"\"\xf4\x90\x80\x80\"", "", "is not UTF-8"},
+		{"\"\xe2\x82\"", "", "is not UTF-8"},
+
+		{`{"a":1,"a":1}`, "/a", twice},
+		{`{"a":1,"b":2,"\u0061":3}`, "/a", twice},
+		{`[{"":1,"b":[],"":2}]`, "/0/", twice},
+		{`{"x/y":{"m~n":{"k":1,"k":2}}}`, "/x~1y/m~0n/k", twice},
+		{`{"\"\n":{"b":1,"a":2,"b":1}}`, "/\"\n/b", twice},
+
+		{nested(33), strings.Repeat("/0", 32), deep},
+		{strings.Repeat(`{"a":`, 33) + "1" + strings.Repeat("}", 33), strings.Repeat("/a", 32), deep},
+		{strings.Repeat("[", 100_000), strings.Repeat("/0", 32), deep},
+
+		{"[1e131071]", "/0", exponent},
+		{`{"n":1e309}`, "/n", exponent},
+		{"0.01e-307", "", exponent},
+		{"1e99999999999999999999999", "", exponent},
+		{"-1e-99999999999999999999999", "", exponent},
+		{"0." + strings.Repeat("0", 309) + "1", "", exponent},
+		{strings.Repeat("1", 401), "", digits},
+		{"1." + strings.Repeat("3", 400), "", digits},
+		{"1e100000000" + strings.Repeat("0", 1000), "", exponent},
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	t.Parallel()
+	for _, tc := range refusals() {
+		v, err := canonjson.Parse([]byte(tc.in), anySize)
+		refused, ok := errors.AsType[*canonjson.Error](err)
+		if !ok || refused.Reason != tc.reason || refused.Pointer != tc.pointer {
+			t.Errorf("%.60q is %.60q, %#v; want %q at %q", tc.in, v, err, tc.reason, tc.pointer)
+			continue
+		}
+		if !fault.Is(err, fault.Invalid) || refused.Error() != tc.reason {
+			t.Errorf("%.60q: code %v, says %q", tc.in, fault.CodeOf(err), refused)
+		}
+		if _, err := canonjson.Restore([]byte(tc.in)); !fault.Is(err, fault.Internal) {
+			t.Errorf("%.60q from an engine: %v", tc.in, err)
+		}
+	}
+	if _, err := canonjson.Parse([]byte(nested(32)), anySize); err != nil {
+		t.Errorf("depth 32: %v", err)
+	}
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	text := func(n int) string { return `"` + strings.Repeat("a", n-2) + `"` }
+	for _, tc := range []struct {
+		name, in string
+		want     error
+	}{
+		{"at the limit", text(100), nil},
+		{"over it", text(101), canonjson.ErrTooLarge},
+		{"white space does not count", text(100) + strings.Repeat(" ", 300), nil},
+		{"but is read up to a bound", text(100) + strings.Repeat(" ", 301), canonjson.ErrTooLarge},
+		{"nor do escapes", `"` + strings.Repeat(`\u00e9`, 49) + `"`, nil},
+		{"their characters do", `"` + strings.Repeat(`\u00e9`, 50) + `"`, canonjson.ErrTooLarge},
+		{"what is too large is not looked at", strings.Repeat("x", 401), canonjson.ErrTooLarge},
+		{"nor is what follows the limit", "[" + strings.Repeat("1,", 60) + "x]", canonjson.ErrTooLarge},
+		{"a number counts by its spelling", "[" + strings.Repeat("1.000,", 48) + "1]", nil},
+	} {
+		if _, err := canonjson.Parse([]byte(tc.in), 100); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+	if !fault.Is(canonjson.ErrTooLarge, fault.TooLarge) {
+		t.Error("the code of too large is another")
+	}
+}
+
+// Ten bytes must not stand for a thousand where an engine writes them out.
+func TestNumbersWrittenOut(t *testing.T) {
+	t.Parallel()
+	const bomb = "1e308," // 309 digits
+	for name, tc := range map[string]struct {
+		in, pointer string
+	}{
+		"few":             {"[" + strings.Repeat(bomb, 13) + "1]", "-"},
+		"too many":        {"[" + strings.Repeat(bomb, 14) + "1]", "/13"},
+		"small ones":      {"[" + strings.Repeat("1e-308,", 14) + "1]", "/13"},
+		"with a sign":     {"[" + strings.Repeat("-1e308,", 14) + "1]", "/13"},
+		"from an engine":  {"[" + strings.Repeat("1"+strings.Repeat("0", 308)+",", 14) + "1]", "/13"},
+		"as a member":     {`{"a":[` + strings.Repeat(bomb, 13) + `1],"b":{"c":2e308}}`, "/b/c"},
+		"with all digits": {"[" + strings.Repeat("1"+strings.Repeat("2", 308)+",", 13) + "1]", "-"},
+	} {
+		_, err := canonjson.Parse([]byte(tc.in), 4096)
+		refused, ok := errors.AsType[*canonjson.Error](err)
+		if tc.pointer == "-" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if !ok || refused.Pointer != tc.pointer || !strings.Contains(refused.Reason, "written out") {
+			t.Errorf("%s: %#v, want %q", name, err, tc.pointer)
+		}
+	}
+}
+
+func TestMarshalJSON(t *testing.T) {
+	t.Parallel()
+	got, err := json.Marshal(struct{ V canonjson.Value }{`{"a":1}`})
+	if err != nil || string(got) != `{"V":{"a":1}}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A parser that comes from the pool has nothing of the text before.
+func TestParsersAreClean(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		`{"b":{"d":1,"c":[1e100,2]},"a":"\n"}`, `{"b":{"d":1,"c":[1e100,x]},"a":1}`, `[[[[`, `{"a":1,"a":2}`,
+		`[1e308,1e308,1e308,1e308]`, `"` + strings.Repeat("long", 200) + `"`, `3.1400`, nested(33), ``,
+	}
+	type answer struct {
+		value canonjson.Value
+		err   error
+	}
+	parse := func(text string) (a answer) {
+		a.value, a.err = canonjson.Parse([]byte(text), 500)
+		return a
+	}
+	var first []answer
+	for _, text := range texts {
+		first = append(first, parse(text))
+	}
+	for range 1000 {
+		i := rand.IntN(len(texts))
+		if again := parse(texts[i]); !reflect.DeepEqual(again, first[i]) {
+			t.Fatalf("%q: %v, then %v", texts[i], first[i], again)
+		}
+	}
+}
+
+// The order of members is another in every case, and makes no difference.
+func TestOrderOfMembers(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "aa", "ab", "ba", "", "é", "\n", "\"", "aaa", "\x01", "😀", "zzzz", "\\\\", "A"}
+	var want canonjson.Value
+	for range 200 {
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		var b bytes.Buffer
+		for i, name := range names {
+			quoted, err := json.Marshal(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString(map[bool]string{true: "{", false: " , "}[i == 0])
+			b.Write(quoted)
+			b.WriteString(` : [` + string(quoted) + `]`)
+		}
+		got, err := canonjson.Parse(append(b.Bytes(), '}'), anySize)
+		if want == "" {
+			want = got
+		}
+		if err != nil || got != want {
+			t.Fatalf("%s is %q, %v; was %q", b.Bytes(), got, err, want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package canonjson
+
+// walker goes through the elements of an array or object in canonical text. It
+// stands on one of them, or behind the last.
+type walker struct {
+	text  []byte
+	ok    bool // there is an element
+	start int  // of it: of its name or its value
+	name  []byte
+	value span
+}
+
+// span is a place in a text.
+type span struct{ from, to int }
+
+func (s span) of(text []byte) []byte { return text[s.from:s.to] }
+
+// walk stands on the first element of the array or object that begins at from.
+func walk(text []byte, from int) walker {
+	w := walker{text: text}
+	w.stand(from + 1)
+	return w
+}
+
+// next goes on to the next element.
+func (w *walker) next() {
+	if w.ok = w.text[w.value.to] == ','; w.ok {
+		w.stand(w.value.to + 1)
+	}
+}
+
+func (w *walker) stand(at int) {
+	c := w.text[at]
+	if w.ok = c != '}' && c != ']'; !w.ok {
+		return
+	}
+	w.start = at
+	// A string before a colon is a name: in an array a comma or bracket follows.
+	end := skip(w.text, at)
+	if w.text[end] == ':' {
+		w.name = w.text[at+1 : end-1]
+		at = end + 1
+		end = skip(w.text, at)
+	}
+	w.value = span{at, end}
+}
+
+// member is the element with its name, as the text has it.
+func (w *walker) member() []byte { return w.text[w.start:w.value.to] }
+
+func (w *walker) isNull() bool { return w.text[w.value.from] == 'n' }
+
+// skip is the place behind the canonical value that begins at at.
+func skip(text []byte, at int) int {
+	switch text[at] {
+	case '"':
+		for at++; text[at] != '"'; at++ {
+			if text[at] == '\\' {
+				at++
+			}
+		}
+		return at + 1
+	case '{', '[':
+		for depth := 0; ; {
+			switch text[at] {
+			case '"':
+				at = skip(text, at)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return at + 1
+				}
+			}
+			at++
+		}
+	}
+	for at < len(text) && text[at] != ',' && text[at] != ']' && text[at] != '}' {
+		at++
+	}
+	return at
+}

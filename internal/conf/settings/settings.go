@@ -1,0 +1,73 @@
+// Package settings holds the settings that sections of several services have:
+// the same names, defaults and checks everywhere. A service embeds them in its
+// Config.
+package settings
+
+import (
+	"time"
+
+	"holdfast/internal/conf"
+)
+
+// Database says where a service keeps its data and how many connections it may
+// use for that.
+type Database struct {
+	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Where the data is: sqlite:PATH, postgres://user@host/database (which may be a Citus cluster) or, where the service supports it, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder that is named after the service."`
+	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of connections to PostgreSQL; on Spanner, of concurrent transactions."`
+	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection, or on Spanner for its turn, before it is answered with 503."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, lock waits included, or Spanner for a transaction with all its retries, before the request is answered with 503."`
+	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never. No effect on Spanner."`
+	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default. No effect on Spanner."`
+}
+
+// DefaultDatabase selects the embedded database.
+func DefaultDatabase() Database {
+	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 30 * time.Second, StatementTimeout: 30 * time.Second}
+}
+
+// Check reports every setting that cannot be used.
+func (d *Database) Check() (problems conf.Problems) {
+	if d.PoolMaxSize < 1 {
+		problems.Addf("database_pool_max_size", "is %d; it must be at least 1", d.PoolMaxSize)
+	}
+	positive(&problems, "database_pool_connection_timeout", d.PoolConnectionTimeout)
+	positive(&problems, "database_statement_timeout", d.StatementTimeout)
+	notNegative(&problems, "database_pool_connection_lifespan", d.PoolLifespan)
+	notNegative(&problems, "database_pool_connection_max_idle", d.PoolMaxIdle)
+	return problems
+}
+
+// Sweep says when a service removes what has expired.
+type Sweep struct {
+	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is removed; 0: only by the command sweep. No effect on Spanner, which removes it by itself."`
+	SweepAfter time.Duration `toml:"sweep_after" doc:"How long after its expiry data is removed; until then it is only invisible. A clock that is wrong by less than this destroys nothing. No effect on Spanner."`
+	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of the sweep removes. No effect on Spanner."`
+}
+
+// DefaultSweep removes data a day after its expiry: longer than any two time
+// zones are apart, should one be taken for another.
+func DefaultSweep() Sweep {
+	return Sweep{SweepEvery: time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
+}
+
+// Check reports every setting that cannot be used.
+func (s *Sweep) Check() (problems conf.Problems) {
+	notNegative(&problems, "sweep_interval", s.SweepEvery)
+	notNegative(&problems, "sweep_after", s.SweepAfter)
+	if s.SweepLimit < 1 {
+		problems.Addf("sweep_limit", "is %d; it must be at least 1", s.SweepLimit)
+	}
+	return problems
+}
+
+func positive(p *conf.Problems, key string, d time.Duration) {
+	if d <= 0 {
+		p.Addf(key, "must be more than 0")
+	}
+}
+
+func notNegative(p *conf.Problems, key string, d time.Duration) {
+	if d < 0 {
+		p.Addf(key, "must not be negative")
+	}
+}

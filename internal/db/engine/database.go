@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/sqlitedb"
+)
+
+// Database is the open database of a service: what the server does with it
+// besides handing it to the service's store.
+type Database struct {
+	Service string
+	Target  Target
+	Where   string // for people: the path or URL, without secrets
+
+	// Pooler reports whether a connection pooler is in between, and whether
+	// statements are prepared. nil: the engine has none.
+	Pooler func(context.Context) (pooled, prepares bool, err error)
+
+	// What the service may add.
+
+	// AfterMigrate makes what migrations do not, and names it; "" when there was
+	// nothing to do. It is idempotent.
+	AfterMigrate func(context.Context) (made string, err error)
+	// AfterBackup changes the copy of a SQLite file so that it does not give out
+	// the numbers that the original gives out after the backup.
+	AfterBackup func(context.Context, *sqlitedb.DB) error
+	// MigrateAtStart migrates a database server whenever the service starts; a
+	// SQLite file always is.
+	MigrateAtStart bool
+
+	set  migrate.Set
+	conn connection
+	file *sqlitedb.DB // nil: not embedded
+}
+
+// pool is what all engines have.
+type pool interface {
+	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
+	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
+	Connections() (active, idle, most int)
+	Waits() (n int64, total time.Duration)
+}
+
+// connection is a pool that can be closed.
+type connection interface {
+	pool
+	Close() error
+}
+
+// closing is the pool of an engine that closes without an error.
+type closing struct {
+	pool
+	close func()
+}
+
+func (c closing) Close() error { c.close(); return nil }
+
+// Embedded reports whether the database is a SQLite file.
+func (d *Database) Embedded() bool { return d.file != nil }
+
+// Migrate applies the migrations that the database still needs.
+func (d *Database) Migrate(ctx context.Context) ([]migrate.Migration, error) {
+	return d.conn.Migrate(ctx, d.set)
+}
+
+// Pending returns the migrations that the database still needs.
+func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
+	return d.conn.Pending(ctx, d.set)
+}
+
+// Connections counts the connections in use, the idle ones, and how many there
+// may be.
+func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
+
+// Waits counts how often, and how long in total, a caller waited for a
+// connection.
+func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
+
+// Queued counts the writes that wait for a SQLite file's writer; 0 on database
+// servers.
+func (d *Database) Queued() int {
+	if d.file == nil {
+		return 0
+	}
+	return d.file.Queued()
+}
+
+// Backup copies a SQLite file to path while it is in use.
+func (d *Database) Backup(ctx context.Context, path string) error {
+	if err := d.file.Backup(ctx, path); err != nil || d.AfterBackup == nil {
+		return err
+	}
+	copied, err := sqlitedb.Open(ctx, sqlitedb.Options{Path: path})
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.AfterBackup(ctx, copied), copied.Close())
+}
+
+// Close closes the database.
+func (d *Database) Close() error { return d.conn.Close() }

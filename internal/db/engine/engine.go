@@ -1,0 +1,93 @@
+// Package engine opens the database that a service's database_url selects:
+// SQLite, PostgreSQL or Cloud Spanner, each with the same pool settings. It knows
+// no service.
+package engine
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind is a database engine.
+type Kind string
+
+// The engines. Citus is PostgreSQL: its migrations find the extension.
+const (
+	SQLite   Kind = "sqlite"
+	Postgres Kind = "postgres"
+	Spanner  Kind = "spanner"
+)
+
+// example is how the database_url of an engine is written.
+var example = map[Kind]string{
+	SQLite:   "sqlite:PATH",
+	Postgres: "postgres://user@host/database",
+	Spanner:  "spanner://projects/P/instances/I/databases/D",
+}
+
+// Target is a parsed database_url.
+type Target struct {
+	Kind Kind
+	Path string // of a SQLite file; "" otherwise
+	URL  string // of a PostgreSQL database, or the name of a Spanner database; "" for a file
+}
+
+// Parse reads a database_url. An empty one selects the SQLite file. supported
+// lists the engines that the service can use. Errors do not quote the URL, which
+// may hold a password.
+func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
+	if databaseURL == "" {
+		return Target{Kind: SQLite, Path: file}, nil
+	}
+	scheme, rest, found := strings.Cut(databaseURL, ":")
+	if !found {
+		return Target{}, fmt.Errorf("is not a URL: expected %s", examples(supported))
+	}
+	kind := Kind(scheme)
+	if scheme == "postgresql" {
+		kind = Postgres
+	}
+	if !slices.Contains(supported, kind) {
+		return Target{}, fmt.Errorf("begins with %q: expected %s", scheme, examples(supported))
+	}
+	switch kind {
+	case SQLite:
+		path, err := url.PathUnescape(strings.TrimPrefix(rest, "//")) // sqlite:relative, sqlite:/path and sqlite:///path
+		if err != nil || path == "" {
+			return Target{}, fmt.Errorf("names no file: expected %s", example[SQLite])
+		}
+		return Target{Kind: SQLite, Path: path}, nil
+	case Spanner:
+		name := strings.TrimPrefix(rest, "//")
+		if !spannerDatabase.MatchString(name) {
+			return Target{}, fmt.Errorf("names no Spanner database: expected %s", example[Spanner])
+		}
+		return Target{Kind: Spanner, URL: name}, nil
+	}
+	return Target{Kind: Postgres, URL: databaseURL}, nil
+}
+
+func examples(kinds []Kind) string {
+	all := make([]string, len(kinds))
+	for i, k := range kinds {
+		all[i] = example[k]
+	}
+	return strings.Join(all, " or ")
+}
+
+// spannerDatabase is the name of a database by the rules of Spanner: an
+// instance's id has 2 to 64 characters, a database's 2 to 30. A project of a
+// domain has a colon in its id.
+var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)
+
+// redact returns a database URL without user, password and parameters.
+func redact(databaseURL string) string {
+	u, err := url.Parse(databaseURL)
+	if err != nil || u.Scheme == "" {
+		return "PostgreSQL" // the key=value form, or malformed
+	}
+	return strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/")
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"holdfast/internal/conf/settings"
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/obs"
+)
+
+// Backend makes the store S of a service on one engine, whose handle is DB.
+type Backend[DB, S any] struct {
+	Migrations func() (migrate.Set, error)
+	New        func(DB) S // nil: the service does not support the engine
+}
+
+// Backends are those of one service.
+type Backends[S any] struct {
+	SQLite   Backend[*sqlitedb.DB, S]
+	Postgres Backend[*pgdb.DB, S]
+	Spanner  Backend[*spannerdb.DB, S]
+
+	// SpannerOptions, when set, completes the options of Spanner's client.
+	SpannerOptions func(*spannerdb.Options)
+}
+
+// supported are the engines that have a backend.
+func (b Backends[S]) supported() (kinds []Kind) {
+	if b.SQLite.New != nil {
+		kinds = append(kinds, SQLite)
+	}
+	if b.Postgres.New != nil {
+		kinds = append(kinds, Postgres)
+	}
+	if b.Spanner.New != nil {
+		kinds = append(kinds, Spanner)
+	}
+	return kinds
+}
+
+// Opener opens the databases of one process.
+type Opener struct {
+	Data    string // folder of the SQLite files that no setting names
+	Create  bool   // missing folders and files are created
+	Metrics *obs.Metrics
+}
+
+// File is the SQLite file of a service without a database_url.
+func (o *Opener) File(service string) string { return filepath.Join(o.Data, service+".db") }
+
+// Open opens the database that the settings of a service select, and the
+// service's store on it. It migrates nothing, and a database server may be away.
+// The caller must Close the Database.
+func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
+	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
+	if err != nil {
+		return store, nil, fmt.Errorf("%s.database_url %w", service, err)
+	}
+	db = &Database{Service: service, Target: t}
+	switch t.Kind {
+	case SQLite:
+		return openBackend(db, b.SQLite, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
+	case Spanner:
+		return openBackend(db, b.Spanner, func() (*spannerdb.DB, error) { return o.openSpanner(ctx, db, s, b.SpannerOptions) })
+	default:
+		return openBackend(db, b.Postgres, func() (*pgdb.DB, error) { return o.openPostgres(ctx, db, s) })
+	}
+}
+
+func openBackend[DB, S any](db *Database, b Backend[DB, S], open func() (DB, error)) (store S, _ *Database, err error) {
+	if db.set, err = b.Migrations(); err != nil {
+		return store, nil, err
+	}
+	opened, err := open()
+	if err != nil {
+		return store, nil, err
+	}
+	return b.New(opened), db, nil
+}
+
+func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, error) {
+	path := d.Target.Path
+	if o.Create {
+		if err := MakeFolder(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, &MissingError{Service: d.Service, Path: path}
+	} else if err != nil {
+		return nil, err
+	}
+	group := o.Metrics.Groups(d.Service)
+	db, err := sqlitedb.Open(ctx, sqlitedb.Options{
+		Path: path, Observe: o.Metrics.Database(d.Service, string(SQLite)),
+		ObserveGroup: func(g sqlitedb.Group) { group(g.Steps, g.Wait, g.Commit) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	d.conn, d.file, d.Where = db, db, path
+	if abs, err := filepath.Abs(path); err == nil {
+		d.Where = abs
+	}
+	return db, nil
+}
+
+func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Database) (*pgdb.DB, error) {
+	db, err := pgdb.Open(ctx, pgdb.Options{
+		URL: d.Target.URL, MaxConns: s.PoolMaxSize, ConnectTimeout: s.PoolConnectionTimeout, MaxLifetime: s.PoolLifespan, MaxIdle: s.PoolMaxIdle,
+		StatementTimeout: s.StatementTimeout, ApplicationName: "holdfast " + d.Service, Observe: o.Metrics.Database(d.Service, string(Postgres)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
+	}
+	d.conn, d.Pooler, d.Where = closing{db, db.Close}, db.Pooler, redact(d.Target.URL)
+	return db, nil
+}
+
+func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Database, complete func(*spannerdb.Options)) (*spannerdb.DB, error) {
+	// The driver prefers this variable to its options. Whether it has an effect
+	// was decided when the configuration was read.
+	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
+		return nil, err
+	}
+	options := spannerdb.Options{
+		Database: d.Target.URL, MaxTransactions: s.PoolMaxSize, Wait: s.PoolConnectionTimeout, Timeout: s.StatementTimeout,
+		Observe: o.Metrics.Database(d.Service, string(Spanner)),
+	}
+	if complete != nil {
+		complete(&options)
+	}
+	db, err := spannerdb.Open(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
+	}
+	d.conn, d.Where = closing{db, db.Close}, "spanner://"+d.Target.URL
+	return db, nil
+}
+
+// MissingError says that a SQLite file does not exist and was not to be created.
+type MissingError struct{ Service, Path string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the %s database %s does not exist; --data names the folder where the server keeps it", e.Service, e.Path)
+}
+
+// MakeFolder creates a folder that only its owner can read, unless it exists.
+func MakeFolder(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("cannot create the data folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package extstorage_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// asked is a registry that counts how often it is asked for active schemas.
+type asked struct {
+	ext.Registry
+	times *atomic.Int64
+}
+
+func (a asked) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.Schema, error) {
+	a.times.Add(1)
+	return a.Registry.Active(ctx, o, ns)
+}
+
+// A put is one step of the Store also where many installs without a schema are
+// at work.
+func TestSchemasAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	var times atomic.Int64
+	m := newService(t, func(o *ext.Options) { o.Registry = asked{o.Registry, &times} })
+	const installs = 1000
+	for range 2 {
+		for i := range installs {
+			r := m.r
+			r.Grant.Owner.Install = ext.InstallID(fmt.Sprintf("00000000-0000-4000-9000-%012d", i))
+			// One that changes nothing: what is looked at has happened before that.
+			put := task(ext.PutTask, "k", `1`)
+			put.Precondition.Revision = ext.Some[ext.Revision](7)
+			if _, err := m.Do(t.Context(), r, put); err == nil {
+				t.Fatal("a precondition held on nothing")
+			}
+		}
+	}
+	if times := times.Load(); times != installs {
+		t.Errorf("schemas were asked for %d times, want %d", times, installs)
+	}
+}
+
+// A grant that is remembered is that of the same claims.
+func TestGrantsAreRemembered(t *testing.T) {
+	t.Parallel()
+	m := newService(t)
+	claims := func(install int, access string) []byte {
+		return fmt.Appendf(nil, `{"tenant_id":"00000000-0000-4000-8000-000000000001","install_id":"00000000-0000-4000-9000-%012d","ns":{"a":%q}}`, install, access)
+	}
+	for range 2 {
+		for i := range 10 {
+			for access, want := range map[string]ext.Access{"r": ext.Read, "rw": ext.Read | ext.Modify} {
+				g, err := m.ParseGrant(claims(i+1, access))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g.In("a") != want || string(g.Owner.Install) != fmt.Sprintf("00000000-0000-4000-9000-%012d", i+1) {
+					t.Errorf("%d, %s: %+v", i+1, access, g)
+				}
+			}
+		}
+		if _, err := m.ParseGrant([]byte(`{"ns":{}}`)); err == nil {
+			t.Error("claims that name nobody are accepted")
+		}
+	}
+}

@@ -1,0 +1,11 @@
+// Package optional has values that may be absent.
+package optional
+
+// Of is a T that may be absent. The zero Of is absent.
+type Of[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Some is a value that is there.
+func Some[T any](v T) Of[T] { return Of[T]{Value: v, Set: true} }

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"strconv"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/outbox"
+)
+
+// Outbox is the SQL of a service's table.
+type Outbox struct {
+	ddl string
+
+	next, nextOnCitus, nextOfOwner pgdb.Statement
+	done, doneStream               pgdb.Statement
+	claim, release                 pgdb.Statement
+
+	attempts, remove, refuse                pgdb.Statement
+	countDead, listDead, takeDead, putEvent pgdb.Statement
+}
+
+// New writes the SQL of a table.
+func New(t outbox.Table) *Outbox {
+	id := t.Owner + `, ` + t.Stream + `, seq`
+	event := id + `, topic, key, payload, created_at`
+	values := `($1::` + t.Type + `, $2::` + t.Type + `, $3::bigint, $4::text, $5::text, $6::text::json, $7::timestamptz`
+	byID := ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = $3::bigint`
+	read := `e.` + t.Owner + `::text, e.` + t.Stream + `::text, e.seq, e.topic, e.key, e.payload::text, e.created_at`
+	inOrder := ` ORDER BY e.part, e.` + t.Owner + `, e.` + t.Stream + `, e.seq`
+	columns := `e.` + t.Owner + `, e.` + t.Stream + `, e.seq, e.topic, e.key, e.payload, e.created_at, e.part`
+	ready := ` AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r
+				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > $3::timestamptz)`
+	return &Outbox{
+		ddl: ddl(t, id),
+		next: pgdb.Statement{Name: "outbox.next", SQL: `
+			SELECT ` + read + `, e.part FROM unnest($1::smallint[]) p (part), LATERAL (
+				SELECT ` + columns + ` FROM ` + t.Name + ` e WHERE e.part = p.part` + ready + inOrder + ` LIMIT $2::bigint) e`},
+		// Each shard sorts what it has: PostgreSQL before 17 does not read an index
+		// in order for several values of its first column.
+		nextOnCitus: pgdb.Statement{Name: "outbox.next_citus", SQL: `
+			SELECT ` + read + `, e.part FROM ` + t.Name + ` e WHERE e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
+		nextOfOwner: pgdb.Statement{Name: "outbox.next_owner", SQL: `
+			SELECT ` + read + `, e.part FROM ` + t.Name + ` e
+			WHERE e.` + t.Owner + ` = $4::` + t.Type + ` AND e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
+		// OFFSET keeps the planner from joining: it would read all of a table in
+		// which much waits. The leases end in the same message.
+		done: pgdb.Statement{Name: "outbox.done", SQL: `
+			WITH released AS (UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $5::text AND part = ANY ($6::smallint[]))
+			DELETE FROM ` + t.Name + ` WHERE ctid = ANY (ARRAY(
+				SELECT e.ctid FROM unnest($1::text[], $2::text[], $3::bigint[], $4::smallint[]) p (owner, stream, seq, part), LATERAL (
+					SELECT ctid FROM ` + t.Name + ` WHERE part = p.part AND ` + t.Owner + ` = p.owner::` + t.Type + ` AND ` + t.Stream + ` = p.stream::` + t.Type + `
+					AND ` + t.Name + `.seq = p.seq OFFSET 0) e))`},
+		doneStream: pgdb.Statement{Name: "outbox.done_stream", SQL: `
+			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])
+			AND part = $4::smallint`},
+		// The clock is the server's. A lease that ends later than one that is
+		// granted now is of a clock that was turned back. A claim that waited for
+		// the lock of another one looks again at the row that it then finds, by the
+		// time that it is then. The order prevents deadlocks.
+		claim: pgdb.Statement{Name: "outbox.claim", SQL: `
+			UPDATE ` + t.Name + `_relay r SET holder = $1::text, held_until = clock_timestamp() + $2::bigint * interval '1 microsecond'
+			FROM (SELECT part FROM ` + t.Name + `_relay
+				WHERE part = ANY ($3::smallint[]) AND (holder = $1::text OR held_until <= clock_timestamp()
+					OR held_until > clock_timestamp() + $2::bigint * interval '1 microsecond')
+				ORDER BY part FOR UPDATE) free
+			WHERE r.part = free.part RETURNING r.part`},
+		release: pgdb.Statement{Name: "outbox.release", SQL: `
+			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])`},
+
+		attempts: pgdb.Statement{Name: "outbox.attempts", SQL: `SELECT attempts FROM ` + t.Name + `_refused` + byID},
+		remove:   pgdb.Statement{Name: "outbox.remove", SQL: `DELETE FROM ` + t.Name + byID + ` AND part = $4::smallint`},
+		refuse: pgdb.Statement{Name: "outbox.refuse", SQL: `
+			INSERT INTO ` + t.Name + `_refused (` + event + `, attempts, reason, refused_at, next_at)
+			VALUES ` + values + `, $8::integer, $9::text, $10::timestamptz, $11::timestamptz)
+			ON CONFLICT (` + id + `) DO UPDATE SET attempts = EXCLUDED.attempts, reason = EXCLUDED.reason,
+				refused_at = EXCLUDED.refused_at, next_at = EXCLUDED.next_at`},
+		countDead: pgdb.Statement{Name: "outbox.count_dead", SQL: `SELECT count(*) FROM ` + t.Name + `_refused WHERE next_at IS NULL`},
+		listDead: pgdb.Statement{Name: "outbox.list_dead", SQL: `
+			SELECT ` + read + `, e.attempts, e.reason, e.refused_at FROM ` + t.Name + `_refused e
+			WHERE e.next_at IS NULL AND (NOT $1::boolean OR (e.` + t.Owner + `, e.` + t.Stream + `, e.seq) > ($2::text::` + t.Type + `, $3::text::` + t.Type + `, $4::bigint))
+			ORDER BY e.` + t.Owner + `, e.` + t.Stream + `, e.seq LIMIT $5::bigint`},
+		takeDead: pgdb.Statement{Name: "outbox.take_dead", SQL: `
+			DELETE FROM ` + t.Name + `_refused e` + byID + ` AND next_at IS NULL RETURNING topic, key, payload::text, created_at`},
+		putEvent: pgdb.Statement{Name: "outbox.put", SQL: `INSERT INTO ` + t.Name + ` (` + event + `) VALUES ` + values + `)`},
+	}
+}
+
+// ddl is the tables. Who appends need not know of partitions: the column is
+// generated.
+func ddl(t outbox.Table, id string) string {
+	column := t.Type
+	if column == "text" {
+		column = `text COLLATE "C"`
+	}
+	columns := `
+	` + t.Owner + ` ` + column + ` NOT NULL,
+	` + t.Stream + ` ` + column + ` NOT NULL,
+	seq bigint NOT NULL CHECK (seq > 0),
+	topic text NOT NULL,
+	key text NOT NULL,
+	payload json NOT NULL,
+	created_at timestamptz NOT NULL,
+`
+	return `CREATE TABLE ` + t.Name + ` (` + columns + `	part smallint NOT NULL GENERATED ALWAYS AS ((` + digit(t.Owner) + ` + ` + digit(t.Stream) + `) % ` +
+		strconv.Itoa(outbox.Partitions) + `) STORED,
+	PRIMARY KEY (part, ` + id + `)
+);
+
+-- Events that the sink has refused. Until next_at they and their successors wait;
+-- where it is NULL the event was set aside, and is here only.
+CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts integer NOT NULL,
+	reason text NOT NULL,
+	refused_at timestamptz NOT NULL,
+	next_at timestamptz,
+	PRIMARY KEY (` + id + `)
+);
+
+-- A lease for each partition, and that of the process that polls.
+CREATE TABLE ` + t.Name + `_relay (
+	part smallint PRIMARY KEY,
+	holder text NOT NULL,
+	held_until timestamptz NOT NULL
+);
+INSERT INTO ` + t.Name + `_relay SELECT n, '', '-infinity' FROM generate_series(0, ` + strconv.Itoa(outbox.Leases-1) + `) n;
+`
+}
+
+// digit is what outbox.Partition adds up.
+func digit(column string) string {
+	last := `ascii(right(` + column + `::text, 1))`
+	return `(` + last + ` & 15) + 9 * (` + last + ` >> 6)`
+}

@@ -1,0 +1,129 @@
+package outbox
+
+import (
+	"slices"
+	"sync"
+)
+
+// Waker tells the relay of a process about the events that the process appended.
+// A store calls Wake after the commit; the relay takes what was reported. It is
+// made before either of them, so that neither knows the other.
+type Waker struct {
+	mu      sync.Mutex
+	pending [Partitions]pending
+	parts   Parts         // that have something pending
+	signal  chan struct{} // of capacity 1: filled when something is reported
+}
+
+// pending is what may be unpublished in a partition.
+type pending struct {
+	all    bool
+	owners []string // unless all
+}
+
+// maxOwners is the number of owners up to which the relay asks for the events of
+// each, which Citus answers from one node, instead of those of the partition.
+const maxOwners = 8
+
+// NewWaker returns a waker that has heard of nothing.
+func NewWaker() *Waker { return &Waker{signal: make(chan struct{}, 1)} }
+
+// Wake reports that events of a stream were committed. It never waits. A nil
+// Waker ignores it: in a process without a relay.
+func (w *Waker) Wake(owner, stream string) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	w.add(Partition(owner, stream), owner)
+	w.mu.Unlock()
+	select {
+	case w.signal <- struct{}{}:
+	default: // it is filled already
+	}
+}
+
+// wakeAll reports that any event of the partitions may be unpublished.
+func (w *Waker) wakeAll(parts Parts) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range parts.All() {
+		w.addAll(p)
+	}
+}
+
+// add is called with mu held, as is addAll.
+func (w *Waker) add(part int, owner string) {
+	w.parts |= PartsOf(part)
+	p := &w.pending[part]
+	if p.all || slices.Contains(p.owners, owner) {
+		return
+	}
+	if len(p.owners) == maxOwners {
+		w.addAll(part)
+		return
+	}
+	p.owners = append(p.owners, owner)
+}
+
+func (w *Waker) addAll(part int) {
+	w.parts |= PartsOf(part)
+	w.pending[part] = pending{all: true}
+}
+
+// waiting returns the partitions with something pending.
+func (w *Waker) waiting() Parts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.parts
+}
+
+// taken is what take has returned, by partition.
+type taken map[int]pending
+
+// take forgets what is pending in the partitions and returns it.
+func (w *Waker) take(parts Parts) taken {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := taken{}
+	for p := range (parts & w.parts).All() {
+		t[p], w.pending[p] = w.pending[p], pending{}
+	}
+	w.parts &^= parts
+	return t
+}
+
+// putBack makes what was taken of the partitions pending again.
+func (w *Waker) putBack(t taken, parts Parts) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range parts.All() {
+		was := t[p]
+		if was.all {
+			w.addAll(p)
+		}
+		for _, owner := range was.owners {
+			w.add(p, owner)
+		}
+	}
+}
+
+// owners returns those with new events in the partitions, or nil when any may
+// have some.
+func (t taken) owners(parts Parts) (owners []string) {
+	for p := range parts.All() {
+		was, ok := t[p]
+		if !ok || was.all {
+			return nil
+		}
+		for _, owner := range was.owners {
+			if !slices.Contains(owners, owner) {
+				owners = append(owners, owner)
+			}
+		}
+	}
+	if len(owners) > maxOwners {
+		return nil
+	}
+	return owners
+}

@@ -1,0 +1,130 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"holdfast/internal/fault"
+)
+
+// TestRun: every case runs once in an environment that was made for it, and an
+// exempt one does not run.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	type env struct{ group, test string }
+	var mu sync.Mutex
+	ran := map[string]int{}
+	serial := 0
+	one := Case[env]{"One", func(t *testing.T, e env) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.test != t.Name() {
+			t.Errorf("the environment was made for %s", e.test)
+		}
+		ran[e.group]++
+	}}
+	two := Case[env]{"Two", func(t *testing.T, _ env) { t.Error("this case is exempt") }}
+	ordered := func(i int) func(*testing.T, env) {
+		return func(t *testing.T, _ env) {
+			if serial != i {
+				t.Errorf("case %d ran after %d others", i, serial)
+			}
+			serial++
+		}
+	}
+	t.Run("Suite", func(t *testing.T) {
+		Suite[env]{
+			Groups: []Group[env]{
+				{Name: "A", Cases: []Case[env]{one, two}},
+				{Name: "B", Cases: []Case[env]{one}},
+				{Name: "C", Cases: []Case[env]{{"0", ordered(0)}, {"1", ordered(1)}, {"2", ordered(2)}}, Serial: true},
+			},
+			New:    func(t *testing.T, g Group[env]) env { return env{g.Name, t.Name()} },
+			Exempt: map[string]string{"A/Two": "it always fails"},
+		}.Run(t)
+	})
+	if ran["A"] != 1 || ran["B"] != 1 || serial != 3 {
+		t.Errorf("ran %v and %d in order", ran, serial)
+	}
+}
+
+// TestProblems: a suite that is itself wrong says so.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	c := Case[int]{Name: "One"}
+	got := Suite[int]{
+		Groups: []Group[int]{{Name: "A", Cases: []Case[int]{c, c}}, {Name: "B", Cases: []Case[int]{c}}},
+		Exempt: map[string]string{"A/Gone": "it was renamed", "B/One": ""},
+	}.problems()
+	want := []string{"two cases are called A/One", "A/Gone is exempt and does not exist", "B/One is exempt without a reason"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// recorder is a test that keeps what it is told.
+type recorder struct{ failures []string }
+
+func (*recorder) Helper()                             {}
+func (*recorder) Context() context.Context            { return context.Background() }
+func (r *recorder) Error(args ...any)                 { r.failures = append(r.failures, fmt.Sprint(args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.Error(fmt.Sprintf(format, args...)) }
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...) }
+
+// TestComparisons: each comparison passes what is right and reports what is not.
+func TestComparisons(t *testing.T) {
+	t.Parallel()
+	refused := fault.New(fault.Conflict, "refused")
+	lost := func(err error) bool { return errors.Is(err, refused) }
+	for name, c := range map[string]struct {
+		run  func(t TB)
+		want string // in the failure; "" when there is none
+	}{
+		"equal":               {func(t TB) { Equal(t, "x", []int{1}, []int{1}) }, ""},
+		"equal, empty":        {func(t TB) { Equal(t, "x", []int{}, nil) }, ""},
+		"equal, not":          {func(t TB) { Equal(t, "x", []int{1}, []int{2}) }, "x: [1], want [2]"},
+		"equal, nil and some": {func(t TB) { Equal(t, "x", nil, []int{2}) }, "x: [], want [2]"},
+		"must":                {func(t TB) { Must(t, "x", nil) }, ""},
+		"must, not":           {func(t TB) { Must(t, "x", refused) }, "x: "},
+		"fault":               {func(t TB) { WantFault(t, "x", refused, fault.Denied, fault.Conflict) }, ""},
+		"fault, another":      {func(t TB) { WantFault(t, "x", refused, fault.Denied) }, "x: "},
+		"fault, none":         {func(t TB) { WantFault(t, "x", nil, fault.Denied) }, "x: "},
+		"winners":             {func(t TB) { Equal(t, "n", Winners(t, []error{nil, refused, nil}, lost), 2) }, ""},
+		"winners, not":        {func(t TB) { Winners(t, []error{nil, errors.New("broken")}, lost) }, "broken"},
+	} {
+		r := &recorder{}
+		c.run(r)
+		if (len(r.failures) > 0) != (c.want != "") || !strings.Contains(strings.Join(r.failures, "\n"), c.want) {
+			t.Errorf("%s: reported %q, want %q", name, r.failures, c.want)
+		}
+	}
+}
+
+// TestFailEach: an operation with three points fails at each of them once, on a
+// state that was prepared for it.
+func TestFailEach(t *testing.T) {
+	t.Parallel()
+	var p Trip
+	var failed []string
+	prepared := 0
+	p.FailEach(t, "the operation", func() (func() error, func(string)) {
+		prepared++
+		return func() error {
+			for _, point := range []string{"begin", "write", "commit"} {
+				if err := p.Fault(point); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func(what string) { failed = append(failed, what) }
+	})
+	want := []string{`the operation that fails at "begin"`, `the operation that fails at "write"`, `the operation that fails at "commit"`}
+	if !slices.Equal(failed, want) || prepared != 4 {
+		t.Errorf("prepared %d times, failed: %q", prepared, failed)
+	}
+}

@@ -1,0 +1,66 @@
+package tokenserver
+
+import (
+	"context"
+)
+
+// The methods in this file are what an operator sees and changes of accounts
+// and nodes. Arguments, results and faults are those of Store.
+
+// Ping reports whether the store is ready, as Store.Ping does.
+func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
+
+// ParseAccount is the account that an operator names by its id or its e-mail
+// address in the table users. fault.Invalid.
+func (s *Service) ParseAccount(id string) (Account, error) {
+	return ParseAccount(id, s.conf.FxAEmailDomain)
+}
+
+// AccountState is what the tables say of an account.
+func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, error) {
+	return s.store.AccountState(ctx, a)
+}
+
+// ListUsers is a page of storage users in the order of their UID.
+func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error) {
+	return s.store.ListUsers(ctx, after, limit, replaced)
+}
+
+// SetAccess allows or denies an account, or takes it off the list.
+func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
+	return s.store.SetAccess(ctx, a, r, s.now())
+}
+
+// ListAccess is a page of the accounts that are allowed or denied by name.
+func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Rule, error) {
+	return s.store.ListAccess(ctx, after, limit)
+}
+
+// Refused is the accounts that were not admitted, the last refused first.
+func (s *Service) Refused(ctx context.Context, limit int) ([]Refused, error) {
+	return s.store.Refused(ctx, limit)
+}
+
+// ListNodes is all nodes by id.
+func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
+	return s.store.ListNodes(ctx)
+}
+
+// AddNode adds an empty node for that many accounts. fault.Invalid for its
+// URL, fault.Conflict.
+func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
+	url, err := CheckNodeURL(url)
+	if err != nil {
+		return Node{}, err
+	}
+	return s.store.AddNode(ctx, Node{URL: url, Capacity: capacity, Available: capacity})
+}
+
+// SetNode changes what a node takes. fault.Invalid for its URL, fault.NotFound.
+func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, error) {
+	url, err := CheckNodeURL(url)
+	if err != nil {
+		return Node{}, err
+	}
+	return s.store.SetNode(ctx, url, c)
+}

@@ -1,0 +1,193 @@
+// Package dockerflow serves the root of the main listener: the paths of
+// Mozilla's Dockerflow that monitors and load balancers of sync servers ask, and
+// a redirect for people who open the server in a browser.
+package dockerflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// Handler serves the root whichever services are enabled, and answers other
+// paths with 404.
+type Handler struct {
+	Version Version
+	Log     *slog.Logger
+
+	// Ping reaches the databases of the enabled services; nil when there is none.
+	Ping func(context.Context) error
+
+	// Quota is reported in /__heartbeat__ when a service has one.
+	Quota *Quota
+
+	// Pool is the state of the connections to a database; nil when no service
+	// has one that can run out.
+	Pool func() Pool
+
+	// DocumentsLink is where a browser is redirected; "" nowhere.
+	DocumentsLink string
+}
+
+// Quota is what a user may store, as /__heartbeat__ answers it.
+type Quota struct {
+	Enabled bool  `json:"enabled"`
+	Size    int64 `json:"size"`                // bytes of a collection
+	User    int64 `json:"user_size,omitempty"` // bytes of a user
+}
+
+// Version says which build this is, as /__version__ answers it.
+type Version struct {
+	Source  string `json:"source"` // URL of the repository
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Build   string `json:"build"` // URL of the job that built it
+}
+
+// Pool is the state of a pool of connections.
+type Pool struct {
+	Active, Idle, Max int
+}
+
+// pingTimeout is when a database that does not answer counts as away: monitors
+// do not wait much longer themselves.
+const pingTimeout = 5 * time.Second
+
+// Serve is a web.Handler; its web.ErrorWriter is WriteError.
+func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	if at.Err != nil {
+		return at.Err
+	}
+	act := d.action(at.Path)
+	if act == nil {
+		return errRoute
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		return errMethod
+	}
+	return act(w, r)
+}
+
+func (d *Handler) action(path string) func(http.ResponseWriter, *http.Request) error {
+	switch path {
+	case "/":
+		return d.documents
+	case "/__heartbeat__":
+		return d.heartbeat
+	case "/__lbheartbeat__":
+		return d.lbHeartbeat
+	case "/__version__":
+		return d.version
+	case "/__error__":
+		return failOnPurpose
+	}
+	return nil
+}
+
+// heartbeat says whether the server can do its work.
+func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request) error {
+	health := struct {
+		Version  string `json:"version"`
+		Quota    *Quota `json:"quota,omitempty"`
+		Database string `json:"database,omitempty"`
+		Status   string `json:"status"`
+	}{Version: d.Version.Version, Quota: d.Quota, Status: "Ok"}
+	status := http.StatusOK
+	if d.Ping != nil {
+		health.Database = "Ok"
+		ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+		defer cancel()
+		if err := d.Ping(ctx); err != nil {
+			d.Log.WarnContext(ctx, "the heartbeat found a database away", "error", err)
+			health.Database, health.Status = "Err", "Err"
+			status = http.StatusServiceUnavailable
+		}
+	}
+	return sendValue(w, status, health)
+}
+
+// lbHeartbeat says whether the server can take another request: with all
+// connections to its database in use it would only wait.
+func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request) error {
+	if d.Pool == nil {
+		return sendValue(w, http.StatusOK, struct{}{})
+	}
+	p, status := d.Pool(), http.StatusOK
+	if p.Idle == 0 && p.Active >= p.Max {
+		status = http.StatusInternalServerError
+	}
+	return sendValue(w, status, struct {
+		Active int `json:"active_connections"`
+		Idle   int `json:"idle_connections"`
+	}{p.Active, p.Idle})
+}
+
+func (d *Handler) version(w http.ResponseWriter, _ *http.Request) error {
+	return sendValue(w, http.StatusOK, d.Version)
+}
+
+// failOnPurpose lets an operator see that failures reach the log and the metrics.
+func failOnPurpose(http.ResponseWriter, *http.Request) error {
+	return fault.New(fault.Internal, "a failure that somebody asked for")
+}
+
+func (d *Handler) documents(w http.ResponseWriter, _ *http.Request) error {
+	if d.DocumentsLink == "" {
+		return errRoute
+	}
+	w.Header().Set("Location", d.DocumentsLink)
+	w.WriteHeader(http.StatusFound)
+	return nil
+}
+
+func sendValue(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode an answer: %w", err)
+	}
+	web.SendJSON(w, status, body)
+	return nil
+}
+
+var (
+	errRoute  = fault.New(fault.NotFound, "no such resource")
+	errMethod = errors.New("the resource does not have this method")
+)
+
+// Label names the route of a path.
+func Label(path string) string {
+	switch path {
+	case "/", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__":
+		return path
+	}
+	return "other"
+}
+
+// WriteError answers with an error as the sync protocol does: an integer.
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	const codeMethod = 1
+	status, code := http.StatusInternalServerError, 0
+	switch {
+	case errors.Is(err, errMethod):
+		status, code = http.StatusMethodNotAllowed, codeMethod
+	case fault.Is(err, fault.NotFound):
+		status = http.StatusNotFound
+	case fault.Is(err, fault.Invalid):
+		status = http.StatusBadRequest
+	case fault.Is(err, fault.Unavailable):
+		status = http.StatusServiceUnavailable
+		if w.Header().Get("Retry-After") == "" {
+			w.Header().Set("Retry-After", "10")
+		}
+	}
+	web.SendJSON(w, status, strconv.AppendInt(nil, int64(code), 10))
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// An operator keeps strangers out and lets a friend in, while the server runs.
+func TestAllowAndDeny(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "SYNC_TOKENSERVER__ALLOW_NEW_USERS=false")
+	if _, a := fxa.signIn(t, s, "friend", 1); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "new-users-disabled") {
+		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
+	}
+	if out := s.Verb("sync", "user", "list", "--refused"); !strings.Contains(out, "friend") {
+		t.Errorf("the refused account is not listed:\n%s", out)
+	}
+	s.Verb("sync", "user", "allow", "friend", "--note", "from school")
+	c, a := fxa.signIn(t, s, "friend", 1)
+	if a.Status != http.StatusOK {
+		t.Fatalf("an allowed friend: %d %s", a.Status, a.Body)
+	}
+	if c.Endpoint != s.URL+"/1.5/1" {
+		t.Errorf("endpoint %s", c.Endpoint)
+	}
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
+	if out := s.Verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
+		t.Errorf("the list of access:\n%s", out)
+	}
+	if out := s.Verb("sync", "user", "show", "friend"); !strings.Contains(out, "1 records, 5 bytes") {
+		t.Errorf("show:\n%s", out)
+	}
+	if out := s.Verb("sync", "user", "list"); !strings.Contains(out, "friend") {
+		t.Errorf("list:\n%s", out)
+	}
+
+	s.Verb("sync", "user", "deny", "friend")
+	if _, a := fxa.signIn(t, s, "friend", 1); a.Status != http.StatusForbidden {
+		t.Errorf("a denied friend: %d %s", a.Status, a.Body)
+	}
+	s.Verb("sync", "user", "allow", "friend")
+	s.Verb("sync", "user", "delete", "friend", "--yes")
+	c2, a := fxa.signIn(t, s, "friend", 1)
+	if a.Status != http.StatusOK || c2.UID == c.UID {
+		t.Errorf("after the deletion: %d, uid %d again", a.Status, c2.UID)
+	}
+	if got := c.Want(t, http.StatusOK, "GET", "/info/collections", ""); got.Body != "{}" {
+		t.Errorf("the deleted user still has %s", got.Body)
+	}
+	if r := binary.Run(t, s.Env, "sync", "user", "delete", "nobody", "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
+		t.Errorf("deleting nobody: %d %s", r.Status, r.Stderr)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
+		t.Fatalf("sign in: %d %s", a.Status, a.Body)
+	}
+	s.Verb("sync", "node", "drain", "self")
+	if _, a := fxa.signIn(t, s, "second", 1); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("with every node drained: %d %s", a.Status, a.Body)
+	}
+	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
+		t.Errorf("who has a place keeps it: %d %s", a.Status, a.Body)
+	}
+	s.Verb("sync", "node", "add", "https://two.example.org/", "--capacity", "5")
+	if out := s.Verb("sync", "node", "list"); !strings.Contains(out, "https://two.example.org ") {
+		t.Errorf("nodes:\n%s", out)
+	}
+	if c, a := fxa.signIn(t, s, "second", 1); !strings.HasPrefix(c.Endpoint, "https://two.example.org/1.5/") {
+		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.Body)
+	}
+	if r := binary.Run(t, s.Env, "sync", "node", "add", "two.example.org"); r.Status != 1 {
+		t.Errorf("a node that is no URL: status %d %s", r.Status, r.Stderr)
+	}
+}
+
+// New keys are a new storage user; the accounts server away is no 401.
+func TestNewKeys(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	one, _ := fxa.signIn(t, s, "alice", 1)
+	two, a := fxa.signIn(t, s, "alice", 2)
+	if a.Status != http.StatusOK || two.UID == one.UID {
+		t.Errorf("new keys: %d, uid %d then %d", a.Status, one.UID, two.UID)
+	}
+	if _, a := fxa.signIn(t, s, "alice", 1); a.Status != http.StatusUnauthorized {
+		t.Errorf("the old keys: %d %s", a.Status, a.Body)
+	}
+
+	away := newAccounts(t)
+	down := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+away.URL)
+	away.Close()
+	if _, a := away.signIn(t, down, "alice", 1); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("with the accounts server away: %d %s", a.Status, a.Body)
+	}
+}

@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// Who signs in after a backup was made has a token and records that the backup
+// knows nothing of. When it is restored nobody else may become that user.
+func TestRestoredUsersAreNotMixedUp(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	trusts := "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + fxa.URL
+	s := binary.Start(t, t.TempDir(), trusts)
+	dir := t.TempDir()
+	none, one := filepath.Join(dir, "none"), filepath.Join(dir, "one")
+	s.Verb("backup", none) // before anybody has signed in
+	before, _ := fxa.signIn(t, s, "before", 1)
+	s.Verb("backup", one)
+	after, _ := fxa.signIn(t, s, "after", 1)
+	for _, backup := range []string{none, one} {
+		restored := binary.Start(t, backup, trusts)
+		stranger, a := fxa.signIn(t, restored, "stranger", 1)
+		if a.Status != http.StatusOK || stranger.UID == before.UID || stranger.UID == after.UID {
+			t.Errorf("%s: a stranger is user %d; %d and %d were given before: %d %s", backup, stranger.UID, before.UID, after.UID, a.Status, a.Body)
+		}
+		again, _ := fxa.signIn(t, restored, "before", 1)
+		if backup == one && again.UID != before.UID {
+			t.Errorf("user %d is %d after the restore", before.UID, again.UID)
+		}
+	}
+}
+
+// The same on PostgreSQL, where it takes the last line of what the operators'
+// guide says of a restore.
+func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leap := regexp.MustCompile(`--command="(SELECT setval.*)"`).FindSubmatch(guide)
+	if leap == nil {
+		t.Fatal("the guide has no such line")
+	}
+	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
+	fxa := newAccounts(t)
+	trusts, service := "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__DATABASE_URL="
+	url, other := testdb.PostgresDatabase(t), testdb.PostgresDatabase(t)
+	s := binary.Launch(t, t.TempDir(), trusts, service+url)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+	before, _ := fxa.signIn(t, s, "before", 1)
+	saved := filepath.Join(t.TempDir(), "dump")
+	for i, cmd := range []*exec.Cmd{
+		exec.Command(dump, "--format=custom", "--file="+saved, url),
+		exec.Command(restore, "--exit-on-error", "--dbname="+other, saved),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%d: %v\n%s", i, err, out)
+		}
+	}
+	after, _ := fxa.signIn(t, s, "after", 1)
+	execute(t, other, string(leap[1]))
+	restored := binary.Start(t, t.TempDir(), trusts, service+other)
+	again, _ := fxa.signIn(t, restored, "before", 1)
+	stranger, a := fxa.signIn(t, restored, "stranger", 1)
+	if again.UID != before.UID || stranger.UID <= after.UID || a.Status != http.StatusOK {
+		t.Errorf("%d is %d after the restore; a stranger is %d, and %d came after the dump: %d %s",
+			before.UID, again.UID, stranger.UID, after.UID, a.Status, strings.TrimSpace(a.Body))
+	}
+}

@@ -1,0 +1,413 @@
+package fault
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	program "holdfast/test/binary"
+)
+
+// accountsService is sign-ins under faults. An acknowledged sign-in promises that
+// the account stays that storage user as long as it has these keys, that no other
+// account and no other keys ever are that user, and that what was before is
+// refused from then on.
+func accountsService() service {
+	return service{
+		name: "accounts", section: "TOKENSERVER",
+		vars: accountsVars(),
+		workload: func(_ *testing.T, few bool) workload {
+			w := &accountsWorkload{given: map[int64]string{}}
+			w.add(map[bool]int{true: 2, false: 4}[few])
+			return w
+		},
+		someRows: `SELECT 1 FROM users WHERE email LIKE 'account-1@%' FOR UPDATE`,
+		locks: []string{
+			`SELECT 1 FROM users FOR UPDATE`,
+			`LOCK TABLE users IN ACCESS EXCLUSIVE MODE`,
+			`LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE`,
+		},
+		next: nextRelease{migrations: map[string]string{
+			"internal/tokenserver/sqlite":   `ALTER TABLE users ADD COLUMN future BIGINT;`,
+			"internal/tokenserver/postgres": `ALTER TABLE users ADD COLUMN future BIGINT;`,
+		}},
+	}
+}
+
+// accountsKey signs the tokens of all accounts. It is made once: that takes a
+// tenth of a second.
+var accountsKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+// accountsVars are settings of a server that knows the key.
+func accountsVars() []string {
+	raw, err := (&jose.JSONWebKey{Key: accountsKey().Public(), KeyID: "fault", Algorithm: "RS256", Use: "sig"}).MarshalJSON()
+	if err != nil {
+		panic(err)
+	}
+	var k struct{ Kty, Kid, N, E string }
+	if err := json.Unmarshal(raw, &k); err != nil {
+		panic(err)
+	}
+	const prefix = "HOLDFAST_TOKENSERVER__FXA_OAUTH_PRIMARY_JWK__"
+	return []string{prefix + "KTY=" + k.Kty, prefix + "KID=" + k.Kid, prefix + "N=" + k.N, prefix + "E=" + k.E}
+}
+
+// accountsWorkload is accounts, each with one browser.
+type accountsWorkload struct {
+	browsers []*browser
+
+	mu    sync.Mutex
+	given map[int64]string // whose and under which keys a storage user is
+}
+
+// browser signs an account in, one request after the other.
+type browser struct {
+	n      int
+	of     *accountsWorkload
+	choose *mathrand.Rand
+
+	state   progress // acknowledged last
+	past    progress // what it was before that
+	trail   []progress
+	lost    *progress // asked for, and not answered
+	refused bool      // every time that it was asked for
+}
+
+// progress is how far an account is. Each has a greater generation than the one
+// before; some have new keys.
+type progress struct {
+	generation, keys int64 // keys are as old as a generation; 0: never signed in
+	uid              int64
+	sent, acked      int64 // by the harness's clock
+}
+
+func (p progress) String() string {
+	return fmt.Sprintf("generation %d, keys of %d", p.generation, p.keys)
+}
+
+func (w *accountsWorkload) add(n int) {
+	for range n {
+		w.browsers = append(w.browsers, &browser{n: len(w.browsers), of: w})
+	}
+}
+
+func (w *accountsWorkload) grow(_ *testing.T, n int) { w.add(max(0, n-len(w.browsers))) }
+
+func (w *accountsWorkload) clients(h *harness, l *load) (all []client) {
+	for _, b := range w.browsers {
+		all = append(all, func(choose *mathrand.Rand) {
+			b.choose, b.trail = choose, []progress{b.state}
+			b.run(h, l)
+		})
+	}
+	return all
+}
+
+// run signs in until the fault is over. A sign-in without an answer is asked for
+// again: it happens once, whatever became of it.
+func (b *browser) run(h *harness, l *load) {
+	for !closed(l.over) {
+		p := b.next()
+		if b.lost != nil {
+			p = *b.lost
+			pause(l.over, 20*time.Millisecond) // clients that are refused do not come back at once
+		} else {
+			p.sent = h.clock.Add(1)
+		}
+		a, answered := h.judge(l, "SIGN-IN", b.name(), func() (program.Answer, error) { return b.send(h, h.serverOf(b.n), p) })
+		if !answered {
+			if p.generation > b.state.generation {
+				b.refused = (b.refused || b.lost == nil) && unavailable(a)
+				b.lost = &p
+			}
+			if l.deadly {
+				return // perhaps with the server
+			}
+			continue
+		}
+		b.lost = nil
+		if err := b.took(h, p, a); err != nil {
+			h.t.Error(err)
+			l.end()
+			return
+		}
+		l.acknowledge()
+	}
+}
+
+// next chooses how to sign in: as before, with new keys or another password, or
+// as one does who has not heard of the last change.
+func (b *browser) next() progress {
+	p := b.state
+	switch n := b.choose.IntN(8); {
+	case p.keys == 0 || n < 2:
+		p.generation++
+		p.keys = p.generation
+	case n < 4:
+		p.generation++
+	case n < 6 && b.past.keys > 0:
+		return b.past
+	}
+	return p
+}
+
+func (b *browser) name() string { return fmt.Sprintf("account-%d", b.n) }
+
+// send signs in.
+func (b *browser) send(h *harness, to *program.Server, p progress) (a program.Answer, err error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsKey(), KeyID: "fault"}},
+		(&jose.SignerOptions{}).WithType("at+jwt"))
+	if err != nil {
+		return a, err
+	}
+	token, err := jwt.Signed(signer).Claims(map[string]any{
+		"sub": b.name(), "scope": "https://identity.mozilla.com/apps/oldsync", "exp": time.Now().Add(10 * 365 * 24 * time.Hour).Unix(),
+		"fxa-generation": p.generation,
+	}).Serialize()
+	if err != nil {
+		return a, err
+	}
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, to.URL+"/1.0/sync/1.5", nil)
+	if err != nil {
+		return a, err
+	}
+	state := binary.BigEndian.AppendUint64(make([]byte, 8), uint64(p.keys))
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("X-KeyID", fmt.Sprintf("%d-%s", p.keys, base64.RawURLEncoding.EncodeToString(state)))
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return program.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}, err
+}
+
+// took records the answer to a sign-in.
+func (b *browser) took(h *harness, p progress, a program.Answer) error {
+	if p.generation < b.state.generation {
+		if a.Status != http.StatusUnauthorized {
+			return fmt.Errorf("%s at %v signed in at %v: %d %s", b.name(), b.state, p, a.Status, a.Body)
+		}
+		return nil
+	}
+	uid, err := uidOf(a)
+	if err != nil {
+		return fmt.Errorf("%s at %v: %w", b.name(), p, err)
+	}
+	return b.reached(h, p, uid)
+}
+
+// uidOf is the storage user that an answer lets in.
+func uidOf(a program.Answer) (int64, error) {
+	var c program.Credentials
+	if a.Status != http.StatusOK {
+		return 0, fmt.Errorf("%d %s", a.Status, a.Body)
+	}
+	if err := json.Unmarshal([]byte(a.Body), &c); err != nil || c.UID < 1 {
+		return 0, fmt.Errorf("%s: %w", a.Body, err)
+	}
+	return c.UID, nil
+}
+
+// reached makes the browser know that the account is a storage user.
+func (b *browser) reached(h *harness, p progress, uid int64) error {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	whose := fmt.Sprintf("%s with keys of %d", b.name(), p.keys)
+	if other := b.of.given[uid]; other != "" && other != whose {
+		return fmt.Errorf("%s and %s are both the storage user %d", other, whose, uid)
+	}
+	if b.of.given[uid] = whose; p.keys == b.state.keys && uid != b.state.uid {
+		return fmt.Errorf("%s at %v is the storage user %d, and was %d", b.name(), p, uid, b.state.uid)
+	}
+	if p.uid = uid; p.generation > b.state.generation {
+		p.acked = h.clock.Add(1)
+		b.trail = append(b.trail, p)
+		b.past, b.state = b.state, p
+	}
+	return nil
+}
+
+func (w *accountsWorkload) unanswered() (all []string) {
+	for _, b := range w.browsers {
+		if b.lost != nil {
+			all = append(all, fmt.Sprintf("%s at %v", b.name(), b.lost))
+		}
+	}
+	return all
+}
+
+// check looks first at what shows that an acknowledged sign-in was done: the
+// account is counted, and what it was before is refused. To sign in again would
+// do what was lost.
+func (w *accountsWorkload) check(h *harness) {
+	h.t.Helper()
+	w.counted(h)
+	for _, b := range w.browsers {
+		if err := errors.Join(b.refusesPast(h), b.settle(h)); err != nil {
+			h.t.Error(err)
+		}
+	}
+}
+
+// settle decides what has become of a sign-in without an answer.
+func (b *browser) settle(h *harness) error {
+	done, err := b.isPast(h)
+	if err != nil || b.lost == nil {
+		return err
+	}
+	p := *b.lost
+	b.lost = nil
+	h.decided(p, b.refused, done)
+	a, err := b.send(h, h.server, p)
+	if err != nil {
+		return err
+	}
+	return b.took(h, p, a)
+}
+
+// isPast signs in as after the last acknowledged change. It reports whether that
+// is refused because the sign-in without an answer was done.
+func (b *browser) isPast(h *harness) (bool, error) {
+	if b.state.keys == 0 {
+		return false, nil
+	}
+	a, err := b.send(h, h.server, b.state)
+	if err == nil && b.lost != nil && a.Status == http.StatusUnauthorized {
+		return true, nil
+	}
+	if err == nil {
+		err = b.took(h, b.state, a)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s, no answer at %v: %w", b.name(), b.lost, err)
+	}
+	return false, nil
+}
+
+// refusesPast signs in as before the last change.
+func (b *browser) refusesPast(h *harness) error {
+	if b.past.keys == 0 {
+		return nil
+	}
+	a, err := b.send(h, h.server, b.past)
+	if err != nil {
+		return err
+	}
+	return b.took(h, b.past, a)
+}
+
+// counted: every account that has signed in takes one place on the one node. Of
+// one whose first sign-in has no answer that is not known.
+func (w *accountsWorkload) counted(h *harness) {
+	h.t.Helper()
+	least, most := 0, 0
+	for _, b := range w.browsers {
+		if b.state.keys > 0 {
+			least++
+		}
+		if b.state.keys > 0 || b.lost != nil {
+			most++
+		}
+	}
+	table := h.server.Verb("sync", "node", "list")
+	for line := range strings.Lines(table) {
+		if row := strings.Fields(line); len(row) > 2 && row[1] == "self" {
+			if n, err := strconv.Atoi(row[2]); err != nil || n < least || n > most {
+				h.t.Errorf("%d to %d accounts have signed in:\n%s", least, most, table)
+			}
+			return
+		}
+	}
+	h.t.Errorf("the node is not there:\n%s", table)
+}
+
+// checkCopy finds out how far each account is in a copy: the first progress that
+// is not refused is there. What was never signed in is let in as somebody new.
+func (w *accountsWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
+	h.t.Helper()
+	for _, b := range w.browsers {
+		steps := slices.Clone(b.trail)
+		if b.lost != nil {
+			steps = append(steps, *b.lost)
+		}
+		at, err := b.found(h, steps)
+		switch {
+		case err != nil:
+			h.t.Error(err)
+		case steps[at].sent > ended || at+1 < len(b.trail) && b.trail[at+1].acked < begun:
+			h.t.Errorf("a copy has %s at %v, which was not so in the span from %d to %d: %+v", b.name(), steps[at], begun, ended, steps)
+		}
+	}
+}
+
+// found is which of the steps a copy has.
+func (b *browser) found(h *harness, steps []progress) (at int, err error) {
+	for i, p := range steps {
+		if p.keys == 0 {
+			continue
+		}
+		a, err := b.send(h, h.server, p)
+		if err != nil {
+			return 0, err
+		}
+		if a.Status == http.StatusUnauthorized {
+			continue
+		}
+		uid, err := uidOf(a)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("a copy, %s at %v: %w", b.name(), p, err)
+		case p.uid == 0 || uid == p.uid:
+			return i, nil
+		case i > 0 && steps[i-1].keys == 0:
+			return i - 1, nil
+		}
+		return 0, fmt.Errorf("in a copy %s at %v is the storage user %d, and was %d", b.name(), p, uid, p.uid)
+	}
+	if len(steps) == 1 && steps[0].keys == 0 {
+		return 0, nil
+	}
+	return 0, fmt.Errorf("a copy refuses %s whatever it was: %+v", b.name(), steps)
+}
+
+func (w *accountsWorkload) finish(h *harness) {
+	h.t.Helper()
+	w.counted(h)
+}
+
+func (w *accountsWorkload) probe(h *harness, to *program.Server) (program.Answer, error) {
+	return (&browser{n: stranger}).send(h, to, progress{generation: 1, keys: 1})
+}
+
+func (w *accountsWorkload) reads(h *harness) (all []func() (program.Answer, error)) {
+	for _, b := range w.browsers {
+		if b.state.keys > 0 {
+			all = append(all, func() (program.Answer, error) { return b.send(h, h.serverOf(b.n), b.state) })
+		}
+	}
+	return all
+}

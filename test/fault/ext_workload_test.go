@@ -1,0 +1,178 @@
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// extService is extension storage under faults.
+func extService() service {
+	return service{
+		name: "ext", section: "EXTSTORAGE", vars: extVars(),
+		workload: func(t *testing.T, few bool) workload {
+			if few {
+				return newExtWorkload(t, 1)
+			}
+			return newExtWorkload(t, 2)
+		},
+		afterRestore: leaveOutNumbers,
+		guest:        func(t *testing.T) guest { return &extGuest{newInstall(t, stranger)} },
+		someRows:     `SELECT 1 FROM ext_storage_usage WHERE extension_install_id = '` + installID(1) + `' FOR UPDATE`,
+		locks: []string{
+			`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
+			`LOCK TABLE ext_storage_records IN ACCESS EXCLUSIVE MODE`,
+			`LOCK TABLE ext_storage_outbox IN ACCESS EXCLUSIVE MODE`,
+		},
+		next: nextRelease{migrations: map[string]string{
+			"internal/extstorage/sqlite": `
+				ALTER TABLE ext_storage_records ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
+				ALTER TABLE ext_storage_usage ADD COLUMN future BIGINT;`,
+			"internal/extstorage/postgres": `
+				ALTER TABLE ext_storage_records ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
+				ALTER TABLE ext_storage_usage ADD COLUMN future BIGINT;`,
+		}},
+	}
+}
+
+const authorsPerInstall = 2
+
+// extWorkload is installs, each with authors that share its numbers of changes.
+type extWorkload struct {
+	installs []*install
+	authors  []*author
+}
+
+func newExtWorkload(t *testing.T, installs int) *extWorkload {
+	t.Helper()
+	e := &extWorkload{}
+	for range installs {
+		e.join(t, authorsPerInstall)
+	}
+	return e
+}
+
+// join adds an install and those who write to it.
+func (e *extWorkload) join(t *testing.T, authors int) {
+	t.Helper()
+	in := newInstall(t, len(e.installs)+1)
+	e.installs = append(e.installs, in)
+	for range authors {
+		w := newAuthor(in, len(e.authors))
+		in.authors, e.authors = append(in.authors, w), append(e.authors, w)
+	}
+}
+
+func (e *extWorkload) grow(t *testing.T, n int) {
+	t.Helper()
+	for len(e.authors) < n {
+		e.join(t, 11)
+	}
+}
+
+func (e *extWorkload) clients(h *harness, l *load) (all []client) {
+	for _, w := range e.authors {
+		all = append(all, func(choose *rand.Rand) {
+			w.trail, w.choose = nil, choose
+			w.run(h, l)
+		})
+	}
+	for _, in := range e.installs {
+		in.before = len(in.feed)
+		all = append(all, func(choose *rand.Rand) { in.read(h, l, choose) })
+	}
+	return all
+}
+
+func (e *extWorkload) unanswered() (all []string) {
+	for _, w := range e.authors {
+		if w.lost != nil {
+			all = append(all, w.lost.String())
+		}
+	}
+	return all
+}
+
+func (e *extWorkload) check(h *harness) {
+	h.t.Helper()
+	for _, in := range e.installs {
+		h.checkInstall(in)
+	}
+}
+
+func (e *extWorkload) checkCopy(h *harness, begun, ended int64, restored bool) {
+	h.t.Helper()
+	for _, in := range e.installs {
+		h.checkInstallMoment(in, begun, ended, restored)
+		a := h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
+		if seq, err := seqOf(a.Header.Get("ETag")); err != nil || restored && seq <= in.knows() {
+			h.t.Errorf("a copy gives out the number %d again, of %d that are known: %v", seq, in.knows(), err)
+		}
+	}
+}
+
+func (e *extWorkload) finish(h *harness) {
+	h.t.Helper()
+	h.audited(e.installs)
+}
+
+func (e *extWorkload) probe(h *harness, to *binary.Server) (binary.Answer, error) {
+	c := call{method: http.MethodPut, path: "/namespaces/settings/records/probe", body: `{"value":1}`}
+	return newInstall(h.t, stranger).send(h.t.Context(), h.client, to.URL, c)
+}
+
+func (e *extWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
+	for _, w := range slices.Repeat(e.authors, 4) { // and those who read, and the audit
+		all = append(all, func() (binary.Answer, error) {
+			return w.of.send(h.t.Context(), h.client, h.serverOf(w.n).URL, call{method: http.MethodGet, path: "/usage"})
+		})
+	}
+	return all
+}
+
+// extGuest is an install with a large namespace.
+type extGuest struct{ install *install }
+
+func (g *extGuest) fill(h *house, bytes int) {
+	const size = 4000
+	h.stock(g.install, "settings", bytes/size+1, size)
+}
+
+func (g *extGuest) request(h *house, c call) *http.Request {
+	h.t.Helper()
+	req, err := g.install.request(h.t.Context(), h.server.URL, c)
+	must(h.t, err)
+	return req
+}
+
+func (g *extGuest) download(h *house) *http.Request {
+	return g.request(h, call{method: http.MethodGet, path: "/export"})
+}
+
+func (g *extGuest) upload(h *house, id string) *http.Request {
+	return g.request(h, call{method: http.MethodPut, path: spot{"log", id}.at(), body: fmt.Sprintf(`{"value":%q}`, strings.Repeat("x", 60_000))})
+}
+
+func (g *extGuest) uploaded(h *house, id string) *http.Request {
+	return g.request(h, call{method: http.MethodGet, path: spot{"log", id}.at()})
+}
+
+// leaveOutNumbers does with a restored database what the guide says: the numbers
+// of changes that the original may have given out since are left out.
+func leaveOutNumbers(t *testing.T, url string) {
+	t.Helper()
+	guide, err := os.ReadFile("../../docs/operations.md")
+	must(t, err)
+	leap := regexp.MustCompile(`(?m)^psql \S+ (--command=)"(UPDATE .*)"$`).FindSubmatch(guide)
+	if leap == nil {
+		t.Fatal("the guide does not say how numbers of changes are left out")
+	}
+	run(t, binary.Program(t, "psql"), url, string(leap[1])+string(leap[2]))
+}

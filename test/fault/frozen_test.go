@@ -1,0 +1,75 @@
+package fault
+
+import (
+	"errors"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/spannertest"
+)
+
+// The database stands still: it answers nobody, and nobody hears that it is gone.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	onEach(t, map[engine]func(*testing.T){onPostgres: frozenPostgres, onSpanner: frozenSpanner})
+}
+
+// frozenPostgres stops the processes that serve the server, or all.
+func frozenPostgres(t *testing.T) {
+	t.Helper()
+	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
+	o := newOutage(t, db.URL(), db.URL())
+	var pids []int
+	signal := func(sig syscall.Signal) {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // the server cannot be ended otherwise
+	o.rounds(4, func(round int) fault {
+		choose := o.choice(round)
+		return fault{strike: func() {
+			rows, err := o.admin.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' OR $1 AND pid <> pg_backend_pid()`, round%2 == 1)
+			must(t, err)
+			pids, err = pgx.CollectRows(rows, pgx.RowTo[int])
+			must(t, err)
+			if round%2 == 1 {
+				pids = append(pids, db.PID())
+			}
+			signal(syscall.SIGSTOP)
+			o.hold(round, 2, choose)
+			signal(syscall.SIGCONT)
+		}, recover: o.recovered}
+	})
+	o.end()
+}
+
+func frozenSpanner(t *testing.T) {
+	t.Helper()
+	emulator := testdb.OwnSpanner(t)
+	h := patientSpanner(t, emulator.Host(), spannertest.NewName())
+	signal := func(sig syscall.Signal) {
+		if err := syscall.Kill(emulator.PID(), sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // it cannot be ended otherwise
+	h.rounds(2, func(round int) fault {
+		choose := h.choice(round)
+		return fault{strike: func() {
+			signal(syscall.SIGSTOP)
+			h.hold(round, 1, choose)
+			signal(syscall.SIGCONT)
+		}, recover: func() {
+			h.server.Await("/readyz", http.StatusOK)
+			h.unblocked(h.server)
+		}}
+	})
+	h.end()
+}

@@ -1,0 +1,131 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/test/binary"
+)
+
+// A clock that was wrong for a while has destroyed nothing, and clients whose
+// credentials it has refused are let in again.
+func TestClockLeap(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{syncService()}, both(), leap)
+}
+
+func leap(t *testing.T, _ engine, data string, vars ...string) {
+	t.Helper()
+	vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms")
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	clock := newHands(t)
+	s := clock.serve(data, vars...)
+	lasting, hour := token(t, s, 100*365*24*time.Hour), token(t, s, time.Hour)
+	want := func(c binary.Credentials, status int, method, path, body string) binary.Answer {
+		t.Helper()
+		return c.Want(t, status, method, path, body)
+	}
+	want(lasting, 200, http.MethodPut, "/storage/tabs/short", `{"payload":"for an hour","ttl":3600}`)
+	want(lasting, 200, http.MethodPut, "/storage/forms/short", `{"payload":"for an hour","ttl":3600}`)
+	want(lasting, 200, http.MethodPut, "/storage/clients/long", `{"payload":"for ever"}`)
+	batch := want(lasting, 202, http.MethodPost, "/storage/tabs?batch=true", `[{"id":"staged","payload":"x"}]`).Body
+	_, batch, _ = strings.Cut(batch, `"batch":"`)
+	batch, _, _ = strings.Cut(batch, `"`)
+
+	// A day ahead. What ends within the day is not there; the server sweeps.
+	clock.set(24 * time.Hour)
+	swept(s)
+	want(lasting, 404, http.MethodGet, "/storage/tabs/short", "")
+	want(lasting, 400, http.MethodPost, "/storage/tabs?batch="+batch, `[]`)
+	refused := want(hour, 401, http.MethodGet, "/storage/clients/long", "")
+	if now, err := parseMoment(refused.Header.Get("X-Weave-Timestamp")); err != nil || time.Duration(now)*10*time.Millisecond < time.Duration(time.Now().Unix())*time.Second+23*time.Hour {
+		t.Errorf("a refusal says that it is %v, %v", now, err)
+	}
+	want(hour, 200, http.MethodGet, "/info/collections", "") // is there anything new?
+	ahead := stamped(t, want(lasting, 200, http.MethodPut, "/storage/clients/long", `{"payload":"of tomorrow"}`))
+
+	// And back: all is there.
+	clock.set(0)
+	want(lasting, 200, http.MethodGet, "/storage/tabs/short", "")
+	want(lasting, 200, http.MethodPost, "/storage/tabs?batch="+batch+"&commit=true", `[]`)
+	want(lasting, 200, http.MethodGet, "/storage/tabs/staged", "")
+	want(hour, 200, http.MethodGet, "/storage/clients/long", "")
+	after := want(lasting, 200, http.MethodPut, "/storage/clients/brief", `{"payload":"x","ttl":60}`)
+	if got := stamped(t, after); got <= ahead {
+		t.Errorf("the stamp %v comes after %v", got, ahead)
+	}
+	if now, err := parseMoment(after.Header.Get("X-Weave-Timestamp")); err != nil || now < ahead {
+		t.Errorf("the server's time is %v, before its own stamp %v (%v)", now, ahead, err)
+	}
+	want(lasting, 200, http.MethodGet, "/storage/clients/brief", "")
+
+	// Who signs by a clock of another year is refused, and told the time.
+	clock.set(-2 * 365 * 24 * time.Hour)
+	want(lasting, 401, http.MethodGet, "/storage/clients/long", "")
+	if status := signedAt(t, lasting, "/storage/clients/long", time.Now().Add(-2*365*24*time.Hour)); status != http.StatusOK {
+		t.Errorf("signed by the server's clock: %d", status)
+	}
+
+	// A clock that is wrong by more than sweep_after is believed.
+	clock.set(0)
+	want(lasting, 200, http.MethodGet, "/storage/forms/short", "")
+	clock.set(48 * time.Hour)
+	swept(s)
+	clock.set(0)
+	want(lasting, 404, http.MethodGet, "/storage/forms/short", "")
+	want(lasting, 200, http.MethodGet, "/storage/clients/long", "")
+}
+
+// swept returns when a sweep that has begun by now is over.
+func swept(s *binary.Server) {
+	rounds := func(body string) (n int) {
+		_, text, _ := strings.Cut(body, `holdfast_sweep_rounds_total{outcome="ok",sweep="expired records and batches"} `)
+		_, _ = fmt.Sscan(text, &n)
+		return n
+	}
+	first := -1
+	s.AwaitAnswer("/metrics", func(_ int, body string) bool {
+		if first < 0 {
+			first = rounds(body)
+		}
+		return rounds(body) >= first+2
+	})
+}
+
+// token is a user's, for a time by the machine's clock.
+func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credentials {
+	t.Helper()
+	keys, err := tokenlib.NewKeyring(secret)
+	must(t, err)
+	c := binary.Credentials{Endpoint: s.URL + "/1.5/1"}
+	c.ID, c.Key, err = keys.Mint(tokenlib.Claims{UID: 1, Expires: time.Now().Add(life)})
+	must(t, err)
+	return c
+}
+
+// stamped is the stamp of a write's answer.
+func stamped(t *testing.T, a binary.Answer) moment {
+	t.Helper()
+	m, err := parseMoment(a.Header.Get("X-Last-Modified"))
+	must(t, err)
+	return m
+}
+
+// signedAt is the answer to a request that was signed by another clock.
+func signedAt(t *testing.T, c binary.Credentials, path string, now time.Time) (status int) {
+	t.Helper()
+	req, err := c.Request(t.Context(), http.MethodGet, path, "")
+	must(t, err)
+	must(t, hawk.SignHTTP(req, c.ID, c.Key, now, ""))
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	must(t, resp.Body.Close())
+	return resp.StatusCode
+}

@@ -1,0 +1,100 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// A server dies in the middle of the commit of a batch. The batch is there as a
+// whole, or nothing of it is: then it is open still, and can be committed.
+func TestKilledCommit(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{syncService()}, append(both(), onSpanner), killedCommits)
+}
+
+func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
+	t.Helper()
+	h := harnessOf(t, []service{syncService()}, false, data, append(vars, "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1000")...)
+	h.server = h.serve()
+	u := newUser(t, secret, stranger)
+	const records = 300
+	whole, nothing := 0, 0
+	length := time.Hour // of the shortest commit so far; nobody disturbs the first
+	for round := range int(number(t, "FAULT_ROUNDS", 4)) {
+		collection := fmt.Sprintf("batch-%d", round)
+		path := "/storage/" + collection + "?commit=true&batch=" + h.stage(u, collection, records)
+		var a binary.Answer
+		var err error
+		answered := make(chan struct{})
+		when := time.Duration(h.choice(round).Int64N(int64(length)))
+		start := time.Now()
+		go func() {
+			if a, err = u.send(h, http.MethodPost, path, "[]"); err == nil {
+				length = min(length, time.Since(start))
+			}
+			close(answered)
+		}()
+		if round == 0 {
+			when = bound
+		}
+		pause(answered, when)
+		h.server.Kill()
+		<-answered
+		h.server = h.serve()
+		acknowledged := err == nil && a.Status == http.StatusOK
+		// What was asked for may still be under way, and the same request comes
+		// after it.
+		there := h.counted(u, collection)
+		again, err := u.send(h, http.MethodPost, path, "[]")
+		must(t, err)
+		switch {
+		case again.Status == http.StatusOK && there == 0 && !acknowledged:
+			nothing++
+		case again.Status == http.StatusBadRequest && (there == records || there == 0 && !acknowledged):
+			whole++
+		default:
+			t.Fatalf("round %d, seed %d: the commit was answered with %d %s, then %d of %d records were there, then %d %s", round, h.seed, a.Status, a.Body, there, records, again.Status, again.Body)
+		}
+		if n := h.counted(u, collection); n != records {
+			t.Fatalf("round %d, seed %d: %d of %d records are there in the end", round, h.seed, n, records)
+		}
+		h.must(u, http.StatusOK, http.MethodDelete, "/storage/"+collection, "")
+	}
+	t.Logf("%d commits were done, %d were not; one takes %v", whole, nothing, length)
+}
+
+// stage opens a batch of some records and returns its id.
+func (h *harness) stage(u *user, collection string, records int) (id string) {
+	h.t.Helper()
+	all := make([]string, records)
+	for i := range all {
+		all[i] = fmt.Sprintf(`{"id":"%d","payload":"%[1]d of %s"}`, i, collection)
+	}
+	a := h.must(u, http.StatusAccepted, http.MethodPost, "/storage/"+collection+"?batch=true", "["+strings.Join(all, ",")+"]")
+	_, id, _ = strings.Cut(a.Body, `"batch":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	return id
+}
+
+// counted is how many records a collection has.
+func (h *harness) counted(u *user, collection string) int64 {
+	h.t.Helper()
+	var counts map[string]int64
+	h.get(u, "/info/collection_counts", &counts)
+	return counts[collection]
+}
+
+// must makes a request that is answered with the status.
+func (h *harness) must(u *user, status int, method, path, body string) binary.Answer {
+	h.t.Helper()
+	a, err := u.send(h, method, path, body)
+	if err != nil || a.Status != status {
+		h.t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.Status, a.Body, err, status)
+	}
+	return a
+}

@@ -1,0 +1,249 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The records that everybody wants are few: a history is checked user by user,
+// because one user's stamps are one sequence over all collections.
+const (
+	hotCollections = 2
+	hotRecords     = 3
+)
+
+// world is all that a user has stored.
+type world struct {
+	last   moment                 // the user's newest stamp
+	stamps [hotCollections]moment // 0: there is no such collection
+	cells  [hotCollections]cells
+}
+
+// cells are the records of a collection.
+type cells [hotRecords]cell
+
+// cell is a record; its payload is a number that is never sent twice, and 0
+// when it is not there.
+type cell struct {
+	payload  int
+	modified moment
+}
+
+// kind is what a request does.
+type kind int
+
+const (
+	doPut kind = iota
+	doPost
+	doDelete
+	doDeleteAll
+	doGet
+	doList
+	doStamps
+	kinds
+)
+
+func (k kind) String() string {
+	return [...]string{"PUT", "POST", "DELETE", "DELETE all of", "GET", "GET all of", "GET info/collections"}[k]
+}
+
+// ask is a request on the hot records of a user.
+type ask struct {
+	kind               kind
+	collection, record int
+	payloads           [hotRecords]int // of PUT and POST; 0: not sent
+	conditional        bool
+	since              moment // X-If-Unmodified-Since
+}
+
+func (a ask) String() string {
+	text := fmt.Sprintf("%v %d/%d %v", a.kind, a.collection, a.record, a.payloads)
+	if a.conditional {
+		text += " unmodified since " + a.since.String()
+	}
+	return text
+}
+
+// reply is what its answer says.
+type reply struct {
+	status   int
+	modified moment                 // X-Last-Modified
+	stamp    moment                 // of a write
+	cells    cells                  // that were read
+	stamps   [hotCollections]moment // of info/collections
+}
+
+// step says whether a server that stores w may answer a with r, and what it
+// stores then.
+func (w world) step(a ask, r reply) (bool, world) {
+	at := &w.cells[a.collection][a.record]
+	target := w.stamps[a.collection]
+	switch a.kind {
+	case doPut, doGet, doDelete:
+		target = at.modified
+	case doStamps:
+		target = w.last
+	}
+	switch {
+	case at.payload == 0 && (a.kind == doGet || a.kind == doDelete):
+		return r.status == http.StatusNotFound, w
+	case a.conditional && target > a.since:
+		return r.status == http.StatusPreconditionFailed && r.modified == target, w
+	case r.status != http.StatusOK:
+		return false, w
+	}
+	switch a.kind {
+	case doGet:
+		return r.cells[a.record] == *at && r.modified == target, w
+	case doList:
+		return r.cells == w.cells[a.collection] && r.modified == target, w
+	case doStamps:
+		return r.stamps == w.stamps && r.modified == target, w
+	case doDeleteAll:
+		if target == 0 {
+			return r.stamp == w.last && r.modified == 0, w
+		}
+		ok := r.stamp > w.last && r.modified == target
+		w.last, w.stamps[a.collection], w.cells[a.collection] = r.stamp, 0, cells{}
+		return ok, w
+	case doDelete:
+		*at = cell{}
+	default:
+		for i, p := range a.payloads {
+			if p != 0 {
+				w.cells[a.collection][i] = cell{p, r.stamp}
+			}
+		}
+	}
+	ok := r.stamp > w.last && r.modified == r.stamp
+	w.last, w.stamps[a.collection] = r.stamp, r.stamp
+	return ok, w
+}
+
+// model is a user's storage, to which everything happens at one moment.
+func model() porcupine.Model {
+	return porcupine.Model{
+		Init:  func() any { return world{} },
+		Step:  func(w, a, r any) (bool, any) { return w.(world).step(a.(ask), r.(reply)) },
+		Equal: func(a, b any) bool { return a.(world) == b.(world) },
+	}
+}
+
+func (h *history) add(from, to int64, a ask, r reply) {
+	*h = append(*h, porcupine.Operation{Input: a, Call: from, Output: r, Return: to, Metadata: len(*h)})
+}
+
+// What the histories below are made of.
+var (
+	cellOne, cellTwo = cell{1, 100}, cell{2, 200}
+	putOne           = ask{kind: doPut, payloads: [hotRecords]int{1}}
+	putTwo           = ask{kind: doPut, payloads: [hotRecords]int{2}}
+)
+
+func wrote(stamp moment) reply { return reply{status: 200, modified: stamp, stamp: stamp} }
+
+func found(c cell) reply { return reply{status: 200, modified: c.modified, cells: cells{c}} }
+
+func unless(a ask, m moment) ask {
+	a.conditional, a.since = true, m
+	return a
+}
+
+var histories = map[string]struct {
+	right bool
+	make  func(h *history)
+}{
+	"one after the other": {true, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, putTwo, wrote(200))
+		h.add(4, 5, ask{kind: doGet}, found(cellTwo))
+		h.add(6, 7, ask{kind: doList}, found(cellTwo))
+		h.add(8, 9, ask{kind: doStamps}, reply{status: 200, modified: 200, stamps: [hotCollections]moment{200}})
+	}},
+	"a read beside a write sees it or not": {true, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 9, putTwo, wrote(200))
+		h.add(3, 4, ask{kind: doGet}, found(cellOne))
+		h.add(5, 6, ask{kind: doGet}, found(cellTwo))
+	}},
+	"a stale read": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, putTwo, wrote(200))
+		h.add(4, 5, ask{kind: doGet}, found(cellOne))
+	}},
+	"a read that sees a write and then not": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 9, putTwo, wrote(200))
+		h.add(3, 4, ask{kind: doGet}, found(cellTwo))
+		h.add(5, 6, ask{kind: doGet}, found(cellOne))
+	}},
+	"a lost update": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 9, unless(putTwo, 100), wrote(200))
+		h.add(2, 9, unless(ask{kind: doPut, payloads: [hotRecords]int{3}}, 100), wrote(300))
+	}},
+	"a record made twice": {false, func(h *history) {
+		h.add(0, 9, unless(putOne, 0), wrote(100))
+		h.add(0, 9, unless(putTwo, 0), wrote(200))
+	}},
+	"a refusal for no reason": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, unless(putTwo, 100), reply{status: 412, modified: 100})
+	}},
+	"a refusal with the stamp of another time": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, putTwo, wrote(200))
+		h.add(4, 5, unless(putTwo, 0), reply{status: 412, modified: 100})
+	}},
+	"a refusal in place": {true, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, unless(putTwo, 0), reply{status: 412, modified: 100})
+	}},
+	"a stamp twice": {false, func(h *history) {
+		h.add(0, 9, putOne, wrote(100))
+		h.add(0, 9, ask{kind: doPut, record: 1, payloads: [hotRecords]int{0, 2}}, wrote(100))
+	}},
+	"stamps against the order of time": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(200))
+		h.add(2, 3, ask{kind: doPut, collection: 1, payloads: [hotRecords]int{2}}, wrote(100))
+	}},
+	"half of a POST": {false, func(h *history) {
+		h.add(0, 9, ask{kind: doPost, payloads: [hotRecords]int{1, 2}}, wrote(100))
+		h.add(1, 2, ask{kind: doList}, found(cellOne))
+	}},
+	"a deleted record": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, ask{kind: doDelete}, wrote(200))
+		h.add(4, 5, ask{kind: doGet}, found(cellOne))
+	}},
+	"deleted twice": {false, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 9, ask{kind: doDelete}, wrote(200))
+		h.add(2, 9, ask{kind: doDelete}, wrote(300))
+	}},
+	"a collection deleted": {true, func(h *history) {
+		h.add(0, 1, putOne, wrote(100))
+		h.add(2, 3, ask{kind: doDeleteAll}, reply{status: 200, modified: 100, stamp: 200})
+		h.add(4, 5, ask{kind: doDeleteAll}, reply{status: 200, stamp: 200})
+		h.add(6, 7, ask{kind: doGet}, reply{status: 404})
+	}},
+}
+
+// The model accepts what a server may do and nothing else: a wrong answer in a
+// history that is otherwise right must be found.
+func TestModelBites(t *testing.T) {
+	t.Parallel()
+	for name, c := range histories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var h history
+			c.make(&h)
+			if why := disorder(model(), h); (why == "") != c.right {
+				t.Errorf("right: %v, but it says %q", c.right, why)
+			}
+		})
+	}
+}

@@ -1,0 +1,311 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"holdfast/test/binary"
+)
+
+// Requests of many clients, by turns to two server processes where the engine
+// allows them, happen as if one after the other: there is an order, which keeps
+// to what was over before something else began, in which each answer is true.
+//
+// FAULT_MINUTE says how long the clients go on.
+func TestLinearizable(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{syncService()}, []engine{onSQLite, onPostgres, onCitus, onSpanner}, runCrowd)
+}
+
+const (
+	crowdUsers = 4 // at a time
+
+	// All clients begin at once and make a few requests each: the load is
+	// modest and what overlaps is much.
+	wavePeriod = 400 * time.Millisecond
+	waveMost   = 4 // requests of a client
+
+	// After so many waves the clients go on to new users, whose first writes
+	// also meet. It bounds the history that is searched for an order.
+	wavesPerUser = 8
+)
+
+// crowd is clients that want the same few records.
+type crowd struct {
+	t       *testing.T
+	client  *http.Client
+	server  *binary.Server
+	start   time.Time
+	users   []*user
+	serial  atomic.Int64 // of payloads
+	mu      sync.Mutex
+	history map[*user]history
+}
+
+func runCrowd(t *testing.T, e engine, data string, vars ...string) {
+	t.Helper()
+	long := crowdTime(t)
+	if e == onSpanner {
+		long /= 4 // the emulator is busy all the time, and its writes wait for each other
+	}
+	h := startCrowd(t, syncService(), e.servers(), data, vars...)
+	h.client.Timeout = bound
+	c := &crowd{t: t, client: h.client, server: h.server, start: time.Now(), history: map[*user]history{}}
+	waves := max(1, int(long/wavePeriod))
+	for uid := range (waves/wavesPerUser + 2) * crowdUsers {
+		c.users = append(c.users, newUser(t, secret, int64(uid+1)))
+	}
+	c.run(waves)
+	if t.Failed() {
+		return
+	}
+	requests := 0
+	for i, u := range c.users {
+		c.settle(h, i, u)
+		requests += len(c.history[u])
+		if why := disorder(model(), c.history[u]); why != "" {
+			t.Fatalf("user %s: %s", u.path, why)
+		}
+	}
+	t.Logf("%d requests of %d users in %v", requests, len(c.users), time.Since(c.start).Round(time.Second))
+}
+
+// run lets the clients make their requests, wave by wave.
+func (c *crowd) run(waves int) {
+	inWaves(c.t, waves, wavePeriod, func(client, wave int) error {
+		// A user's first and last clients change at different waves.
+		return c.burst(client, c.users[(wave+client%wavesPerUser)/wavesPerUser*crowdUsers+client%crowdUsers])
+	})
+}
+
+// burst makes a few requests and records them.
+func (c *crowd) burst(client int, u *user) error {
+	var known moment
+	for range 1 + rand.IntN(waveMost) {
+		a := c.next(known)
+		r, err := c.record(client, u, a)
+		if err != nil {
+			return err
+		}
+		known = max(r.modified, r.stamp)
+	}
+	return nil
+}
+
+// next chooses a request of a client that knows a user's stamps up to one.
+func (c *crowd) next(known moment) ask {
+	a := ask{kind: kind(rand.IntN(int(kinds))), collection: rand.IntN(hotCollections), record: rand.IntN(hotRecords)}
+	switch n := rand.IntN(20); { // most are about one record; to delete all would leave nothing to fight for
+	case n < 8:
+		a.kind = doPut
+	case n < 12:
+		a.kind = doGet
+	}
+	switch a.kind {
+	case doStamps: // of no collection and no record
+		a.collection, a.record = 0, 0
+	case doPut:
+		a.payloads[a.record] = int(c.serial.Add(1))
+	case doPost:
+		for i := range a.payloads {
+			if i == a.record || rand.IntN(2) == 0 {
+				a.payloads[i] = int(c.serial.Add(1))
+			}
+		}
+	}
+	if rand.IntN(2) == 0 {
+		a.conditional = true
+		if rand.IntN(4) > 0 {
+			a.since = known
+		}
+	}
+	return a
+}
+
+// record makes a request and puts it into the user's history.
+func (c *crowd) record(client int, u *user, a ask) (reply, error) {
+	from := time.Since(c.start)
+	r, err := c.send(u, a)
+	to := time.Since(c.start)
+	if err != nil {
+		return r, fmt.Errorf("%s %v: %w", u.path, a, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history[u] = append(c.history[u], porcupine.Operation{
+		ClientId: client, Input: a, Call: int64(from), Output: r, Return: int64(to), Metadata: len(c.history[u]),
+	})
+	return r, nil
+}
+
+// settle reads what is there at the end, and holds the sums against it.
+func (c *crowd) settle(h *harness, i int, u *user) {
+	c.t.Helper()
+	records, bytes, all := map[string]int64{}, map[string]int64{}, int64(0)
+	for collection := range hotCollections {
+		r, err := c.record(i, u, ask{kind: doList, collection: collection})
+		must(c.t, err)
+		for _, there := range r.cells {
+			if there.payload != 0 {
+				n := int64(len(payload(there.payload)))
+				records[hot(collection)]++
+				bytes[hot(collection)] += n
+				all += n
+			}
+		}
+	}
+	h.sums(u, records, bytes, all)
+}
+
+// hot is the name of a collection, which every new server has to learn.
+func hot(collection int) string { return fmt.Sprintf("hot-%d", collection) }
+
+// payload is the text of one that has a number.
+func payload(n int) string { return fmt.Sprintf("%d %s", n, strings.Repeat("x", n%300)) }
+
+func numberOf(payload string) (int, error) {
+	digits, _, _ := strings.Cut(payload, " ")
+	return strconv.Atoi(digits)
+}
+
+// send makes a request and reads its answer.
+func (c *crowd) send(u *user, a ask) (r reply, err error) {
+	method, path, body := a.wire()
+	to := binary.Credentials{ID: u.id, Key: u.key, Endpoint: c.server.URL + u.path}
+	req, err := to.Request(c.t.Context(), method, path, body)
+	if err != nil {
+		return r, err
+	}
+	if a.conditional {
+		req.Header.Set("X-If-Unmodified-Since", a.since.String())
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return r, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return r, err
+	}
+	return a.read(resp, text)
+}
+
+// wire is the request as it is sent; the path begins behind the user's storage.
+func (a ask) wire() (method, path, body string) {
+	path = "/storage/" + hot(a.collection)
+	records := []wire{}
+	for i, p := range a.payloads {
+		if p != 0 {
+			records = append(records, wire{ID: strconv.Itoa(i), Payload: payload(p)})
+		}
+	}
+	switch a.kind {
+	case doPut:
+		text, _ := json.Marshal(records[0]) // strings and numbers
+		return http.MethodPut, path + "/" + strconv.Itoa(a.record), string(text)
+	case doPost:
+		text, _ := json.Marshal(records)
+		return http.MethodPost, path, string(text)
+	case doDelete:
+		return http.MethodDelete, path + "/" + strconv.Itoa(a.record), ""
+	case doDeleteAll:
+		return http.MethodDelete, path, ""
+	case doGet:
+		return http.MethodGet, path + "/" + strconv.Itoa(a.record), ""
+	case doList:
+		return http.MethodGet, path + "?full=1", ""
+	}
+	return http.MethodGet, "/info/collections", ""
+}
+
+// read is what an answer says. One that the protocol does not have here is an
+// error.
+func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
+	r.status = resp.StatusCode
+	if r.status == http.StatusNotFound {
+		return r, nil // says no more
+	}
+	if r.modified, err = parseMoment(resp.Header.Get("X-Last-Modified")); err != nil {
+		return r, fmt.Errorf("%d %s: %w", r.status, text, err)
+	}
+	if r.status != http.StatusOK {
+		return r, nil
+	}
+	switch a.kind {
+	case doGet:
+		var one wire
+		if err := json.Unmarshal(text, &one); err != nil {
+			return r, err
+		}
+		return r, r.add(one)
+	case doList:
+		var all []wire
+		if err := json.Unmarshal(text, &all); err != nil {
+			return r, err
+		}
+		for _, one := range all {
+			if err := r.add(one); err != nil {
+				return r, err
+			}
+		}
+		return r, nil
+	case doStamps:
+		var all map[string]json.Number
+		if err := json.Unmarshal(text, &all); err != nil {
+			return r, err
+		}
+		for i := range r.stamps {
+			if n, ok := all[hot(i)]; ok {
+				if r.stamps[i], err = parseMoment(n.String()); err != nil {
+					return r, err
+				}
+			}
+		}
+		return r, nil
+	}
+	r.stamp, err = stampOf(text)
+	return r, err
+}
+
+// add puts a record that was read in its place.
+func (r *reply) add(w wire) error {
+	i, err := strconv.Atoi(w.ID)
+	if err != nil || i >= hotRecords {
+		return fmt.Errorf("a record of nobody: %q", w.ID)
+	}
+	modified, err := parseMoment(w.Modified.String())
+	if err != nil {
+		return err
+	}
+	n, err := numberOf(w.Payload)
+	if err != nil || payload(n) != w.Payload {
+		return fmt.Errorf("a payload of nobody: %q", w.Payload)
+	}
+	r.cells[i] = cell{n, modified}
+	return nil
+}
+
+// stampOf is the stamp in the answer to a write, bare or as modified.
+func stampOf(text []byte) (moment, error) {
+	var n json.Number
+	if err := json.Unmarshal(text, &n); err == nil {
+		return parseMoment(n.String())
+	}
+	var ack acknowledgement
+	if err := json.Unmarshal(text, &ack); err != nil {
+		return 0, err
+	}
+	return parseMoment(ack.Modified.String())
+}

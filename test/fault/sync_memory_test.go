@@ -1,0 +1,117 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Many who upload large batches, and many who download a large collection,
+// take only the memory of what is under way.
+//
+// FAULT_RECORDS is how many records a batch has; its tenfold in KB is what the
+// collection has, at least 20 MB.
+func TestMemoryUnderLoad(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{syncService()}, both(), memoryUnderLoad)
+}
+
+func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
+	t.Helper()
+	const uploads, downloads, times = 64, 16, 2
+	records := int(number(t, "FAULT_RECORDS", 1000))
+	h := openHouse(t, uploads+1, data, vars...)
+	h.client.Timeout = 0 // of a whole test: batches and downloads may be large
+	size := max(20<<20, records*10<<10)
+	large := h.users[uploads]
+	h.fill(large, "history", size)
+	var clients sync.WaitGroup
+	for _, u := range h.users[:uploads] {
+		clients.Go(func() {
+			if err := h.upload(u, records); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range downloads {
+		clients.Go(func() {
+			for range times {
+				if n, err := h.download(large, "history"); err != nil || n < int64(size) {
+					t.Errorf("%d bytes of %d, %v", n, size, err)
+				}
+			}
+		})
+	}
+	clients.Wait() // the test's own time bounds them
+	peak := h.resident("VmHWM")
+	t.Logf("%d MB at the peak", peak>>20)
+	if peak > loadMemory {
+		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, loadMemory>>20)
+	}
+	for _, u := range h.users[:uploads] {
+		a, err := h.credentials(u).SendBy(t.Context(), h.client, http.MethodGet, "/info/collection_counts", "")
+		if want := fmt.Sprintf(`{"bookmarks":%d}`, records); err != nil || a.Body != want {
+			t.Errorf("%s has %s, want %s (%v)", u.path, a.Body, want, err)
+		}
+	}
+}
+
+// upload writes records as one batch, in requests of a hundred.
+func (h *house) upload(u *user, records int) error {
+	query := "?batch=true"
+	for from := 0; from < records; from += 100 {
+		n := min(100, records-from)
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"id":"%d","payload":%q}`, from+i, strings.Repeat("x", 1000))
+		}
+		if from+n == records {
+			query += "&commit=true"
+		}
+		a, err := h.credentials(u).SendBy(h.t.Context(), h.client, http.MethodPost, "/storage/bookmarks"+query, "["+strings.Join(all, ",")+"]")
+		if err != nil || a.Status >= http.StatusBadRequest {
+			return fmt.Errorf("%s%s: %d %s %w", u.path, query, a.Status, a.Body, err)
+		}
+		var ack acknowledgement
+		if err := json.Unmarshal([]byte(a.Body), &ack); err != nil || len(ack.Success) != n {
+			return fmt.Errorf("%s%s: %s %w", u.path, query, a.Body, err)
+		}
+		query = "?batch=" + ack.Batch
+	}
+	return nil
+}
+
+// download takes a collection and keeps nothing of it.
+func (h *house) download(u *user, collection string) (int64, error) {
+	req, err := h.credentials(u).Request(h.t.Context(), http.MethodGet, "/storage/"+collection+"?full=1", "")
+	if err != nil {
+		return 0, err
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s", resp.Status)
+	}
+	return io.Copy(io.Discard, resp.Body)
+}
+
+// fill writes a collection of so many bytes, in full requests.
+func (h *house) fill(u *user, collection string, size int) {
+	h.t.Helper()
+	const perRequest, records = 2 << 20, 20
+	payload := strings.Repeat("x", perRequest/records)
+	for n := range size / perRequest {
+		all := make([]string, records)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"id":"%d-%d","payload":%q}`, n, i, payload)
+		}
+		must(h.t, h.send(u, http.MethodPost, "/storage/"+collection, "["+strings.Join(all, ",")+"]"))
+	}
+}

@@ -1,0 +1,166 @@
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// syncService is Firefox Sync storage under faults.
+func syncService() service {
+	return service{
+		name: "sync", section: "SYNCSTORAGE", vars: []string{"SYNC_MASTER_SECRET=" + secret},
+		spanner: true,
+		workload: func(t *testing.T, few bool) workload {
+			if few {
+				return newSyncWorkload(t, 2)
+			}
+			return newSyncWorkload(t, 3)
+		},
+		guest:    func(t *testing.T) guest { return &syncGuest{newUser(t, secret, stranger)} },
+		someRows: `SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`,
+		locks: []string{
+			`SELECT 1 FROM user_collections WHERE collection_id = 0 FOR UPDATE`,
+			`LOCK TABLE user_collections IN ACCESS EXCLUSIVE MODE`,
+			`LOCK TABLE bsos IN ACCESS EXCLUSIVE MODE`,
+		},
+		next: nextRelease{migrations: map[string]string{
+			"internal/syncstorage/sqlite": `
+				ALTER TABLE bsos ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
+				UPDATE bsos SET future = length(payload);
+				CREATE INDEX bsos_future_idx ON bsos (future, bso_id);`,
+			"internal/syncstorage/postgres": `
+				ALTER TABLE bsos ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
+				CREATE FUNCTION sync_put_v2(
+					p_user BIGINT, p_coll INTEGER, p_id TEXT, p_sortindex BIGINT, p_payload BYTEA, p_ttl BIGINT,
+					p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP, p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
+				) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
+				DECLARE
+					v BIGINT[] := sync_put_v1(p_user, p_coll, p_id, p_sortindex, p_payload, p_ttl,
+						p_now, p_modified_since, p_unmodified_since, p_limit, p_user_limit, p_enforce);
+				BEGIN
+					IF v[1] = 0 THEN
+						UPDATE bsos SET future = future + 1 WHERE user_id = p_user AND collection_id = p_coll AND bso_id = p_id;
+					END IF;
+					RETURN v;
+				END $$;`,
+		}, code: map[string][2]string{
+			"internal/syncstorage/postgres/sql.go": {"sync_put_v1(", "sync_put_v2("},
+		}, written: `SELECT count(*) FROM bsos WHERE future > 0`},
+	}
+}
+
+// secret is the master secret of the servers.
+const secret = "of the fault harness"
+
+const (
+	writersPerUser = 3
+	stranger       = 1000 // the id of a user that no workload has
+)
+
+// syncWorkload is users, each with writers that share the user's stamps.
+type syncWorkload struct {
+	users   []*user
+	writers []*writer
+}
+
+func newSyncWorkload(t *testing.T, users int) *syncWorkload {
+	t.Helper()
+	s := &syncWorkload{}
+	for range users {
+		s.join(t, writersPerUser)
+	}
+	return s
+}
+
+// join adds a user and those who write for it.
+func (s *syncWorkload) join(t *testing.T, writers int) {
+	t.Helper()
+	u := newUser(t, secret, int64(len(s.users)+1))
+	s.users = append(s.users, u)
+	for range writers {
+		s.writers = append(s.writers, newWriter(u, len(s.writers)))
+	}
+}
+
+func (s *syncWorkload) grow(t *testing.T, n int) {
+	t.Helper()
+	for len(s.writers) < n {
+		s.join(t, 11)
+	}
+}
+
+func (s *syncWorkload) clients(h *harness, l *load) (all []client) {
+	for _, w := range s.writers {
+		all = append(all, func(choose *rand.Rand) {
+			w.choose = choose
+			w.run(h, l)
+		})
+	}
+	for _, u := range s.users {
+		all = append(all, func(choose *rand.Rand) { u.read(h, l, choose) })
+	}
+	return all
+}
+
+func (s *syncWorkload) unanswered() (all []string) {
+	for _, w := range s.writers {
+		if w.lost != nil {
+			all = append(all, w.lost.String())
+		}
+	}
+	return all
+}
+
+func (s *syncWorkload) check(h *harness) {
+	h.t.Helper()
+	for _, u := range s.users {
+		h.check(u)
+	}
+}
+
+func (s *syncWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
+	h.t.Helper()
+	for _, u := range s.users {
+		h.checkMoment(u, begun, ended)
+		if a, err := u.send(h, http.MethodPut, "/storage/restored/x", `{}`); err != nil || a.Status != http.StatusOK {
+			h.t.Errorf("a write to a copy: %d %s %v", a.Status, a.Body, err)
+		}
+	}
+}
+
+func (s *syncWorkload) finish(*harness) {}
+
+func (s *syncWorkload) probe(h *harness, to *binary.Server) (binary.Answer, error) {
+	return newUser(h.t, secret, stranger).sendTo(h, to, http.MethodPut, "/storage/tabs/x", `{"payload":"x"}`)
+}
+
+func (s *syncWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
+	for _, w := range s.writers {
+		all = append(all, func() (binary.Answer, error) {
+			return w.user.sendTo(h, h.serverOf(w.n), http.MethodGet, "/info/collection_usage", "")
+		})
+	}
+	return all
+}
+
+// syncGuest is a user with a large collection.
+type syncGuest struct{ user *user }
+
+func (g *syncGuest) fill(h *house, bytes int) { h.fill(g.user, "history", bytes) }
+
+func (g *syncGuest) download(h *house) *http.Request {
+	return h.request(g.user, http.MethodGet, "/storage/history?full=1", "")
+}
+
+func (g *syncGuest) upload(h *house, id string) *http.Request {
+	return h.request(g.user, http.MethodPost, "/storage/tabs", fmt.Sprintf(`[{"id":%q,"payload":%q}]`, id, strings.Repeat("x", 100_000)))
+}
+
+func (g *syncGuest) uploaded(h *house, id string) *http.Request {
+	return h.request(g.user, http.MethodGet, "/storage/tabs/"+id, "")
+}
