@@ -14,8 +14,8 @@ import (
 // Limits bound what a connection may send and hold before and between
 // requests.
 type Limits struct {
-	Header      time.Duration // in which a request's header must have come
-	Idle        time.Duration // how long a connection may wait for its next request
+	Header      time.Duration // in which a request's header must have come, from its first byte on
+	Idle        time.Duration // how long a connection may wait for its first or next request
 	HeaderBytes int           // of a request line and its header, about
 	Pace        Rate          // of bodies, both ways
 }
@@ -77,6 +77,7 @@ type Drain struct {
 // request is left: nil after a drain in good order, else why the listener
 // failed or that requests had to be cut off.
 func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error {
+	l = newListener(l, srv)
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()

@@ -122,6 +122,25 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
+// TestUnusedConnection: a connection that a client opens before it has a request
+// waits as long as one between requests, and no longer.
+func TestUnusedConnection(t *testing.T) {
+	t.Parallel()
+	l := impatient()
+	l.Header, l.Idle = 50*time.Millisecond, time.Minute
+	conn := dial(t, start(t, reader(t, l), l))
+	time.Sleep(4 * l.Header) // nothing shows that a connection stays open
+	send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	if status, _ := answer(t, conn); status != http.StatusOK {
+		t.Errorf("got %d", status)
+	}
+
+	l.Idle = 100 * time.Millisecond
+	if got, err := io.ReadAll(dial(t, start(t, reader(t, l), l))); len(got) > 0 || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestHugeHeader(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
