@@ -126,22 +126,24 @@ type listener struct {
 	net.Listener
 }
 
-// listeners are those that the server has itself.
+// listeners are those that the server has itself, and those of its services.
 func (c *Config) listeners() []service.Listener {
-	return []service.Listener{
+	all := []service.Listener{
 		{Name: service.Main, Setting: "server.listen", Address: c.Server.Listen},
 		{Name: service.Admin, Setting: "server.admin_listen", Address: c.Server.AdminListen},
 		{Name: service.Internal, Setting: "server.internal_listen", Address: c.Server.InternalListen},
 	}
+	for _, s := range c.enabled() {
+		if s.Listeners != nil {
+			all = append(all, s.Listeners()...)
+		}
+	}
+	return all
 }
 
 // listen opens every listener that has an address.
 func (a *App) listen() (all []listener, err error) {
-	configured := a.cfg.listeners()
-	for _, s := range a.opened {
-		configured = append(configured, s.Listeners...)
-	}
-	for _, c := range configured {
+	for _, c := range a.cfg.listeners() {
 		if c.Address == "" {
 			continue
 		}

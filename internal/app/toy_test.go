@@ -73,7 +73,6 @@ func (t *toy) open(ctx context.Context, d *service.Deps) (*service.Opened, error
 	}
 	return &service.Opened{
 		Databases: []*engine.Database{db},
-		Listeners: []service.Listener{{Name: "toys", Setting: "toy.listen", Address: "127.0.0.1:0"}},
 		Mounts: []service.Mount{{Listener: "toys", Mount: web.Mount{
 			Owns:    func(path string) bool { return strings.HasPrefix(path, "/toys/") },
 			Service: web.Service{Serve: put, Route: func(string) string { return "toys" }, Error: fail},
@@ -83,6 +82,10 @@ func (t *toy) open(ctx context.Context, d *service.Deps) (*service.Opened, error
 		Start:   func(context.Context) (func() error, error) { return func() error { t.stopped = true; return nil }, nil },
 		Refusal: func(error) string { return "too-large" }, Reasons: []string{"too-large"},
 	}, nil
+}
+
+func (t *toy) listeners() []service.Listener {
+	return []service.Listener{{Name: "toys", Setting: "toy.listen", Address: "127.0.0.1:0"}}
 }
 
 func (t *toy) commands(sh *service.Shell) []*cobra.Command {
@@ -101,7 +104,7 @@ func (t *toy) exec(ctx context.Context, sql string, args ...any) error {
 // withToy are the services of this release and one entry more.
 func withToy() (*toy, []service.Service) {
 	t := &toy{Enabled: true, Database: settings.DefaultDatabase(), Most: 10}
-	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Open: t.open, Commands: t.commands})
+	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Listeners: t.listeners, Open: t.open, Commands: t.commands})
 }
 
 // A service is added by one entry in the list: then it is configured, served,
@@ -161,6 +164,7 @@ func TestToyService(t *testing.T) {
 
 	_, text = run("check") // the accounts server cannot be reached
 	want("check", text, "toy database", "toy.db: reached, tables are up to date")
+	want("check", text, "toy.listen", "127.0.0.1:0 is free")
 	status, text := run("toy")
 	if status != 0 {
 		t.Errorf("the command: %d\n%s", status, text)

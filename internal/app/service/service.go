@@ -34,6 +34,9 @@ type Service struct {
 	// not exist.
 	Added bool
 
+	// Listeners, when set, are those of the service's own, as the section says.
+	Listeners func() []Listener
+
 	// Check, when set, reports what is wrong with the settings besides what
 	// Config.Check finds, and may fit settings to each other.
 	Check func(Settings) conf.Problems
@@ -127,7 +130,7 @@ const (
 
 // Mount is a handler on a listener, for the paths that it owns there.
 type Mount struct {
-	Listener string // Main, Internal, Admin, or one of Opened.Listeners
+	Listener string // Main, Internal, Admin, or one of Service.Listeners
 	web.Mount
 }
 
@@ -140,7 +143,6 @@ type Listener struct {
 
 // Opened is an open service. Every field may be left out.
 type Opened struct {
-	Listeners []Listener
 	Mounts    []Mount
 	Databases []*engine.Database
 	Jobs      []sweep.Job
