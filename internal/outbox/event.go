@@ -35,6 +35,10 @@ type Event struct {
 	Key     string          // what the event is about, in the words of its topic
 	Payload json.RawMessage // any JSON; small, since a batch of events is in memory
 	At      time.Time       // to the microsecond
+
+	// Position is where the box has the event. Next sets it, Done and Refuse use it;
+	// 0 in other events, and where a box needs none.
+	Position int64
 }
 
 // ID identifies an event.
@@ -69,10 +73,11 @@ type Box interface {
 	// Next returns the first events of each stream, in the order of their
 	// numbers, without those of streams that wait for a refused event. more is
 	// the partitions that may have further events, because the limit was reached.
-	// One busy partition does not keep the others out of a batch.
+	// One busy partition does not keep the others out of a batch for long: the batch
+	// is split among the partitions, or has the events that were appended first.
 	Next(ctx context.Context, q Query) (events []Event, more Parts, err error)
 
-	// Done deletes published events and then ends the holder's leases of the
+	// Done deletes events that Next returned and that are published, and then ends the holder's leases of the
 	// partitions. Some events may be deleted although the error is not nil.
 	Done(ctx context.Context, holder string, parts Parts, events []Event) error
 

@@ -32,6 +32,11 @@ type Options struct {
 	// means 500.
 	Batch int
 
+	// Share is the number of partitions that a relay holds at most, so that several
+	// work side by side; 0 means a quarter. All of them is best where no other
+	// process publishes.
+	Share int
+
 	// Lease bounds a batch, and so how long events wait when a process has died
 	// with one; 0 means 20 s.
 	Lease time.Duration
@@ -91,6 +96,9 @@ func NewRelay(o Options) *Relay {
 	if o.Batch <= 0 {
 		o.Batch = 500
 	}
+	if o.Share <= 0 {
+		o.Share = Partitions / 4
+	}
 	if o.Lease <= 0 {
 		o.Lease = 20 * time.Second
 	}
@@ -113,10 +121,6 @@ const (
 	// that another process holds.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 2 * time.Second
-
-	// share is the number of partitions that a relay holds at most, so that
-	// several work side by side.
-	share = Partitions / 4
 )
 
 // pause doubles with every failure, and is up to a quarter longer, so that
@@ -262,7 +266,7 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 		away   *awayError
 	)
 	for todo != 0 {
-		parts := choose(todo)
+		parts := r.choose(todo)
 		n, more, err := r.turn(ctx, parts)
 		published += n
 		if errors.As(err, &away) && failed == 0 {
@@ -289,10 +293,10 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 
 // choose returns as many of the partitions as a relay may hold. It begins
 // anywhere, so that relays with the same ones to publish choose others.
-func choose(todo Parts) (chosen Parts) {
+func (r *Relay) choose(todo Parts) (chosen Parts) {
 	first := rand.IntN(Partitions)
 	for i := range Partitions {
-		if p := (first + i) % Partitions; todo.Has(p) && chosen.Len() < share {
+		if p := (first + i) % Partitions; todo.Has(p) && chosen.Len() < r.o.Share {
 			chosen |= PartsOf(p)
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Extensions) startRelay(ctx context.Context) (end func() error, err erro
 	}
 	o := observedRelay(s.deps.Metrics)
 	o.Box, o.Waker, o.Sink, o.Clock, o.Log = s.audit, s.waker, sink, s.deps.Clock, s.deps.Log
-	o.Hint = deadHint
+	o.Share, o.Hint = s.relayShare, deadHint
 	relay := outbox.NewRelay(o)
 	ctx = context.WithoutCancel(ctx)
 	running, stop := context.WithCancel(ctx)

@@ -28,13 +28,14 @@ const Name = "extstorage"
 
 // Extensions is the service before and after it is opened.
 type Extensions struct {
-	cfg     ext.Config
-	deps    *service.Deps
-	opened  *ext.Service
-	tokens  *bearer.Keyring
-	audit   outbox.Box
-	waker   *outbox.Waker // wakes the relay of audit
-	metrics *metrics
+	cfg        ext.Config
+	deps       *service.Deps
+	opened     *ext.Service
+	tokens     *bearer.Keyring
+	audit      outbox.Box
+	waker      *outbox.Waker // wakes the relay of audit
+	relayShare int           // of the partitions; 0: the default
+	metrics    *metrics
 }
 
 // New returns the service with its default settings.
@@ -111,7 +112,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	st, db, err := engine.Open(ctx, s.deps.Engines, Name, s.cfg.Database, engine.Backends[store]{
 		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store {
 			st := sqlite.New(db, sqlite.Options{Waker: s.waker})
-			s.audit = st.Outbox(s.deps.Clock)
+			s.audit, s.relayShare = st.Outbox(s.deps.Clock), outbox.Partitions // no other process publishes what is in the file
 			return st
 		}},
 		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store {

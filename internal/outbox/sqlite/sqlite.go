@@ -1,4 +1,8 @@
 // Package sqlite keeps a service's outbox in the service's SQLite file.
+//
+// The writer appends events in the order of their numbers, so the table is in the
+// order of commits: the events of a group share the last page. By owner and stream
+// each would be on a page of its own, which the commit writes as a whole.
 package sqlite
 
 import (
@@ -37,8 +41,8 @@ func New(t outbox.Table) *Outbox {
 `
 	return &Outbox{
 		ddl: `CREATE TABLE ` + t.Name + ` (` + columns + `	part INTEGER NOT NULL, -- partition
-	PRIMARY KEY (part, ` + id + `)
-) WITHOUT ROWID;
+	position INTEGER PRIMARY KEY -- ascending in the order of commits
+);
 
 -- Events that the sink has refused. Until next_at they and their successors wait;
 -- where it is NULL the event was set aside, and is here only.
@@ -57,11 +61,12 @@ CREATE TABLE ` + t.Name + `_relay (
 );
 `,
 		add: `INSERT INTO ` + t.Name + ` (` + event + `, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
-		next: `SELECT ` + event + ` FROM ` + t.Name + ` e WHERE part = ?1
+		next: `SELECT ` + event + `, position FROM ` + t.Name + ` e WHERE ?1 >> part & 1
 			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > ?2)
-			ORDER BY ` + id + ` LIMIT ?3`,
-		done: `DELETE FROM ` + t.Name + byID + ` AND part = ?4`,
+			ORDER BY position LIMIT ?3 + 0`, // a bare parameter would be planned anew for each number
+		// A position is given again when the table has been empty.
+		done: `DELETE FROM ` + t.Name + byID + ` AND position = ?4`,
 		// A lease that ends later than one that is granted now is of a clock that
 		// was turned back, and would last until the hour comes again.
 		claim: `INSERT INTO ` + t.Name + `_relay AS r (part, holder, held_until) VALUES (?4, ?1, ?3)
@@ -140,19 +145,16 @@ func (b *box) letGo(c *sqlite.Conn, holder string, parts outbox.Parts) error {
 
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	err = b.db.Read(ctx, "outbox.next", func(c *sqlite.Conn) error {
-		each := outbox.Split(q.Limit, q.Parts)
-		for p := range q.Parts.All() {
-			some, err := sqlitedb.QueryAll(c, b.sql.next, scan, p, q.Now.UnixMicro(), each)
-			if err != nil {
-				return err
-			}
-			if len(some) == each {
-				more |= outbox.PartsOf(p)
-			}
-			events = append(events, some...)
-		}
-		return nil
+		events, err = sqlitedb.QueryAll(c, b.sql.next, func(s *sqlite.Stmt) outbox.Event {
+			e := scan(s)
+			e.Position = s.ColumnInt64(7)
+			return e
+		}, int64(q.Parts), q.Now.UnixMicro(), q.Limit)
+		return err
 	})
+	if len(events) == q.Limit {
+		more = q.Parts
+	}
 	return events, more, err
 }
 
@@ -166,7 +168,7 @@ func scan(s *sqlite.Stmt) outbox.Event {
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	return b.db.Write(ctx, "outbox.done", func(c *sqlite.Conn) error {
 		for _, e := range events {
-			if err := b.remove(c, e.ID()); err != nil {
+			if err := b.remove(c, e); err != nil {
 				return err
 			}
 		}
@@ -174,8 +176,8 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 	})
 }
 
-func (b *box) remove(c *sqlite.Conn, id outbox.ID) error {
-	return sqlitedb.Exec(c, b.sql.done, id.Owner, id.Stream, id.Seq, outbox.Partition(id.Owner, id.Stream))
+func (b *box) remove(c *sqlite.Conn, e outbox.Event) error {
+	return sqlitedb.Exec(c, b.sql.done, e.Owner, e.Stream, e.Seq, e.Position)
 }
 
 func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
@@ -188,7 +190,7 @@ func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide 
 		var next any
 		if !d.SetAside {
 			next = d.Next.UnixMicro()
-		} else if err := b.remove(c, e.ID()); err != nil {
+		} else if err := b.remove(c, e); err != nil {
 			return err
 		}
 		return sqlitedb.Exec(c, b.sql.refuse, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro(),

@@ -120,8 +120,8 @@ CREATE TABLE ext_storage_outbox (
 	payload TEXT NOT NULL,
 	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
 	part INTEGER NOT NULL, -- partition
-	PRIMARY KEY (part, tenant_id, extension_install_id, seq)
-) WITHOUT ROWID;
+	position INTEGER PRIMARY KEY -- ascending in the order of commits
+);
 
 -- Events that the sink has refused. Until next_at they and their successors wait;
 -- where it is NULL the event was set aside, and is here only.
