@@ -1,0 +1,283 @@
+// Package fair shares a bounded resource among clients: places for requests,
+// bytes of memory, streams, calls of other servers.
+//
+// A client that is alone may use all of a pool but its reserve. The share of a
+// client is the capacity divided by the number of clients that use the pool or
+// wait for it. A client above its share gets more only while nobody else waits and
+// the reserve is free; a client below it gets what is free. Nothing is taken back,
+// so the reserve is what a newcomer finds while others hold all they can get.
+package fair
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// ErrFull is the error of units that did not become free in time, fault.Unavailable.
+var ErrFull = fault.New(fault.Unavailable, "the server has too much to do")
+
+// Options are the bounds of a pool.
+type Options struct {
+	Capacity int64         // in units of the resource, above 0
+	Reserve  int64         // units that a client above its share leaves free; less than Capacity
+	Waiting  int           // most acquisitions that may wait at once
+	Wait     time.Duration // longest wait of an acquisition
+}
+
+// Pool is a bounded resource. It is safe for concurrent use.
+type Pool struct {
+	options Options
+
+	mu      sync.Mutex
+	used    int64
+	clients map[string]*client // those that use something or wait
+	waiting int
+	refused int64
+	arrived uint64
+}
+
+// client is what one client has.
+type client struct {
+	used  int64
+	queue []*waiter // in the order of arrival
+}
+
+// waiter is an acquisition that waits.
+type waiter struct {
+	n       int64
+	arrived uint64
+	done    chan struct{} // closed when it is granted or refused
+	granted bool          // valid once done is closed
+}
+
+// NewPool returns an empty pool.
+func NewPool(o Options) *Pool {
+	return &Pool{options: o, clients: map[string]*client{}}
+}
+
+// Acquire takes n units for a client, which must give them back by Release. It
+// waits as long as the pool allows. The errors are ErrFull, also for more units
+// than the pool has, and the cause of ctx.
+func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
+	w := p.enter(name, n)
+	if w == nil {
+		return nil
+	}
+	timer := time.NewTimer(p.options.Wait)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+	case <-timer.C:
+		p.leave(name, w)
+	case <-ctx.Done():
+		p.leave(name, w)
+	}
+	<-w.done
+	if w.granted {
+		return nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return ErrFull
+}
+
+// TryAcquire takes n units for a client if it may have them at once.
+func (p *Pool) TryAcquire(name string, n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.client(name)
+	ok := p.mayTake(c, n)
+	if ok {
+		p.take(c, n)
+	} else {
+		p.refused++
+	}
+	p.forget(name, c)
+	return ok
+}
+
+// Release gives n units of a client back.
+func (p *Pool) Release(name string, n int64) {
+	if n == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.clients[name]
+	if c == nil || c.used < n {
+		panic("fair: more is given back than was taken")
+	}
+	c.used -= n
+	p.used -= n
+	p.forget(name, c)
+	p.grant()
+}
+
+// enter takes n units, or returns a waiter, which may have been refused already.
+func (p *Pool) enter(name string, n int64) *waiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.client(name)
+	if p.mayTake(c, n) {
+		p.take(c, n)
+		return nil
+	}
+	p.arrived++
+	w := &waiter{n: n, arrived: p.arrived, done: make(chan struct{})}
+	if n > p.options.Capacity {
+		p.refuse(w)
+		p.forget(name, c)
+		return w
+	}
+	c.queue = append(c.queue, w)
+	p.waiting++
+	if p.waiting > p.options.Waiting {
+		p.refuseOne()
+	}
+	return w
+}
+
+// leave refuses a waiter that waits no longer, unless it has been granted.
+func (p *Pool) leave(name string, w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.clients[name]
+	if c == nil {
+		return
+	}
+	for i, q := range c.queue {
+		if q == w {
+			p.dequeue(name, c, i)
+			p.refuse(w)
+			p.grant() // it may have stood before others
+			return
+		}
+	}
+}
+
+// refuseOne refuses the newest waiter of the client that has the most of them, so
+// that one client cannot keep others from waiting.
+func (p *Pool) refuseOne() {
+	var most *client
+	var name string
+	for n, c := range p.clients {
+		if most == nil || len(c.queue) > len(most.queue) ||
+			len(c.queue) == len(most.queue) && len(c.queue) > 0 && last(c).arrived > last(most).arrived {
+			most, name = c, n
+		}
+	}
+	w := last(most)
+	p.dequeue(name, most, len(most.queue)-1)
+	p.refuse(w)
+}
+
+func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
+
+// grant gives what is free to those who wait: first to the client that uses the
+// least, and of those to the one that has waited longest. A waiter for which not
+// enough is free holds back those behind it, so that it has its turn.
+func (p *Pool) grant() {
+	for p.waiting > 0 {
+		var next *client
+		var name string
+		for n, c := range p.clients {
+			if len(c.queue) == 0 {
+				continue
+			}
+			if next == nil || c.used < next.used || c.used == next.used && c.queue[0].arrived < next.queue[0].arrived {
+				next, name = c, n
+			}
+		}
+		w := next.queue[0]
+		if !p.fits(next, w.n) {
+			return
+		}
+		p.dequeue(name, next, 0)
+		p.take(p.client(name), w.n)
+		w.granted = true
+		close(w.done)
+	}
+}
+
+// mayTake reports whether a client that has just come may have n more units now:
+// above its share not before those who wait.
+func (p *Pool) mayTake(c *client, n int64) bool {
+	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
+}
+
+// fits reports whether n more units are free for a client.
+func (p *Pool) fits(c *client, n int64) bool {
+	free := p.options.Capacity - p.used - n
+	return free >= p.options.Reserve || free >= 0 && p.withinShare(c, n)
+}
+
+// withinShare reports whether a client would have at most its share with n more
+// units. A client that has nothing may have any number.
+func (p *Pool) withinShare(c *client, n int64) bool {
+	share := min(p.options.Capacity/int64(len(p.clients)), p.options.Capacity-p.options.Reserve)
+	return c.used == 0 || c.used+n <= share
+}
+
+// client is the record of a client, made when it has none; forget or take follows.
+func (p *Pool) client(name string) *client {
+	c := p.clients[name]
+	if c == nil {
+		c = &client{}
+		p.clients[name] = c
+	}
+	return c
+}
+
+// forget drops the record of a client that uses nothing and waits for nothing.
+func (p *Pool) forget(name string, c *client) {
+	if c.used == 0 && len(c.queue) == 0 {
+		delete(p.clients, name)
+	}
+}
+
+func (p *Pool) take(c *client, n int64) {
+	c.used += n
+	p.used += n
+}
+
+func (p *Pool) dequeue(name string, c *client, i int) {
+	c.queue = append(c.queue[:i], c.queue[i+1:]...)
+	p.waiting--
+	p.forget(name, c)
+}
+
+func (p *Pool) refuse(w *waiter) {
+	p.refused++
+	close(w.done)
+}
+
+// Stats is the state of a pool.
+type Stats struct {
+	Capacity int64
+	Used     int64
+	Clients  int   // that use something or wait
+	Waiting  int   // acquisitions
+	Refused  int64 // acquisitions so far
+}
+
+// Stats returns the state of the pool.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
+}
+
+// Load is the share of the capacity that is used, plus the share of the places
+// for waiting that are taken: 0 is idle, 1 full, 2 refusing.
+func (p *Pool) Load() float64 {
+	s := p.Stats()
+	load := float64(s.Used) / float64(s.Capacity)
+	if p.options.Waiting > 0 {
+		load += float64(s.Waiting) / float64(p.options.Waiting)
+	}
+	return load
+}

@@ -1,0 +1,245 @@
+package fair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/internal/fair"
+)
+
+// long is a wait that no test sees the end of.
+const long = time.Hour
+
+func pool(capacity, reserve int64, waiting int) *fair.Pool {
+	return fair.NewPool(fair.Options{Capacity: capacity, Reserve: reserve, Waiting: waiting, Wait: long})
+}
+
+// most is how many single units a client can have at once.
+func most(p *fair.Pool, name string) (n int) {
+	for p.TryAcquire(name, 1) {
+		n++
+	}
+	return n
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	p := pool(16, 2, 0)
+	for _, step := range []struct {
+		client string
+		want   int
+	}{
+		{"a", 14},          // alone: all but the reserve
+		{"b", 2}, {"a", 0}, // the reserve
+		{"c", 0},
+	} {
+		if got := most(p, step.client); got != step.want {
+			t.Fatalf("%s got %d, want %d", step.client, got, step.want)
+		}
+	}
+	p.Release("a", 4) // it still has more than its share
+	if got := most(p, "a"); got != 2 {
+		t.Errorf("above its share and outside the reserve: %d", got)
+	}
+	if got := most(p, "b"); got != 2 {
+		t.Errorf("below its share: %d", got)
+	}
+	p.Release("a", 12)
+	if got := most(p, "b"); got != 10 {
+		t.Errorf("alone again: %d", got)
+	}
+}
+
+// A client that has nothing may have more than its share, and none more than all.
+func TestLargeRequest(t *testing.T) {
+	t.Parallel()
+	p := pool(10, 2, 1)
+	if !p.TryAcquire("a", 1) || !p.TryAcquire("b", 9) {
+		t.Error("refused")
+	}
+	if err := p.Acquire(t.Context(), "c", 11); !errors.Is(err, fair.ErrFull) {
+		t.Errorf("more than there is: %v", err)
+	}
+	if s := p.Stats(); s.Used != 10 || s.Clients != 2 || s.Waiting != 0 || s.Refused != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// wait starts an acquisition and returns when it waits.
+func wait(t *testing.T, p *fair.Pool, name string, n int64, got chan<- string) {
+	t.Helper()
+	before := p.Stats()
+	go func() {
+		if err := p.Acquire(t.Context(), name, n); err == nil {
+			got <- name
+		} else {
+			got <- name + " refused"
+		}
+	}()
+	for s := before; s.Waiting == before.Waiting && s.Refused == before.Refused; s = p.Stats() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// What becomes free goes to the client that has least.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	p := pool(8, 1, 10)
+	most(p, "a")
+	p.TryAcquire("b", 1)
+	got := make(chan string, 3)
+	wait(t, p, "a", 1, got)
+	wait(t, p, "b", 1, got)
+	wait(t, p, "c", 1, got)
+	for _, want := range []string{"c", "b"} {
+		p.Release("a", 1)
+		if name := <-got; name != want {
+			t.Fatalf("%s, want %s", name, want)
+		}
+	}
+	if s := p.Stats(); s.Waiting != 1 {
+		t.Errorf("%+v", s)
+	}
+	p.Release("b", 2)
+	if name := <-got; name != "a" {
+		t.Errorf("%s, want a", name)
+	}
+}
+
+// A client with many waiters does not keep others from waiting.
+func TestWaitingIsShared(t *testing.T) {
+	t.Parallel()
+	p := pool(2, 0, 3)
+	p.TryAcquire("a", 2)
+	got := make(chan string, 10)
+	for range 3 {
+		wait(t, p, "a", 1, got)
+	}
+	wait(t, p, "b", 1, got)
+	if name := <-got; name != "a refused" {
+		t.Errorf("%s, want the newest of a refused", name)
+	}
+	p.Release("a", 1)
+	if name := <-got; name != "b" {
+		t.Errorf("%s, want b", name)
+	}
+}
+
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	p := fair.NewPool(fair.Options{Capacity: 1, Waiting: 1, Wait: time.Millisecond})
+	p.TryAcquire("a", 1)
+	if err := p.Acquire(t.Context(), "b", 1); !errors.Is(err, fair.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	cause := errors.New("cause")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := p.Acquire(ctx, "b", 1); !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+	p.Release("a", 1)
+	if s := p.Stats(); s.Used != 0 || s.Clients != 0 || s.Waiting != 0 {
+		t.Errorf("something is left: %+v", s)
+	}
+}
+
+// Under any sequence of operations a pool is never overdrawn, forgets who has
+// nothing, lets nobody above its share into the reserve, and leaves nobody waiting
+// for what is free.
+func TestPoolModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		capacity := rapid.Int64Range(1, 30).Draw(rt, "capacity")
+		reserve := rapid.Int64Range(0, capacity-1).Draw(rt, "reserve")
+		p := pool(capacity, reserve, rapid.IntRange(0, 5).Draw(rt, "waiting"))
+		held := map[string]int64{}
+		var used int64
+		rt.Repeat(map[string]func(*rapid.T){
+			"take": func(rt *rapid.T) {
+				name, n := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "client"), rapid.Int64Range(1, capacity+1).Draw(rt, "n")
+				clients := len(held)
+				if held[name] == 0 {
+					clients++
+				}
+				fits := used+n <= capacity && (held[name] == 0 || held[name]+n <= min(capacity/int64(clients), capacity-reserve) || used+n <= capacity-reserve)
+				if got := p.TryAcquire(name, n); got != fits {
+					rt.Fatalf("%d for %s, which has %d: %t", n, name, held[name], got)
+				}
+				if fits {
+					held[name] += n
+					used += n
+				}
+			},
+			"give back": func(rt *rapid.T) {
+				for name, h := range held {
+					n := rapid.Int64Range(1, h).Draw(rt, "n")
+					p.Release(name, n)
+					if held[name] -= n; held[name] == 0 {
+						delete(held, name)
+					}
+					used -= n
+					return
+				}
+			},
+			"": func(rt *rapid.T) {
+				if s := p.Stats(); s.Used != used || s.Clients != len(held) || s.Waiting != 0 {
+					rt.Fatalf("%+v, want %d used by %v", s, used, held)
+				}
+			},
+		})
+	})
+}
+
+// Many clients at once: all come through, and nothing is left.
+func TestConcurrency(t *testing.T) {
+	t.Parallel()
+	p := pool(10, 2, 1000)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var inside int64
+	for c := range 8 {
+		for i := range 8 {
+			all.Go(func() {
+				name, n := fmt.Sprint(c), int64(1+(c+i)%4)
+				for range 200 {
+					if err := p.Acquire(t.Context(), name, n); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if inside += n; inside > 10 {
+						t.Errorf("%d of 10", inside)
+					}
+					mu.Unlock()
+					mu.Lock()
+					inside -= n
+					mu.Unlock()
+					p.Release(name, n)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if s := p.Stats(); s.Used != 0 || s.Clients != 0 || s.Waiting != 0 || s.Refused != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	p := pool(256, 32, 256)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := p.Acquire(b.Context(), "client", 1); err != nil {
+				b.Fatal(err)
+			}
+			p.Release("client", 1)
+		}
+	})
+}
