@@ -124,6 +124,7 @@ func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Reques
 	switch {
 	case begun:
 	case err == nil:
+		w.Header().Set("Content-Length", "0")
 		rec.WriteHeader(http.StatusOK)
 	default:
 		if errors.Is(err, errShed) {
@@ -142,8 +143,9 @@ func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Reques
 	if begun && err != nil {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
 	}
-	if r.Close && body != nil {
-		body.linger(w.Header())
+	if body != nil {
+		body.linger()
+		rec.wait(time.Now(), 0) // for what is still to be sent of an answer without Content-Length
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -47,10 +48,13 @@ func (p *pace) worth(n int) time.Duration {
 // when it comes too slowly.
 type pacedBody struct {
 	io.ReadCloser
-	pace  pace
-	conn  *http.ResponseController
-	ended bool // read to its end
-	late  bool // the peer kept us waiting too long
+	pace    pace
+	conn    *http.ResponseController
+	streams bool // of HTTP/2, which ends a body that nobody wants by itself
+	expects bool // the peer waits for 100 Continue before it sends the body
+	begun   bool // the handler has read from it
+	ended   bool // read to its end
+	late    bool // the peer kept us waiting too long
 }
 
 // paceBody limits the pace of r's body from now on: the server itself reads
@@ -59,7 +63,10 @@ func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 	if rate.Grace == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	b := &pacedBody{ReadCloser: r.Body, pace: newPace(rate), conn: http.NewResponseController(w)}
+	b := &pacedBody{
+		ReadCloser: r.Body, pace: newPace(rate), conn: http.NewResponseController(w),
+		streams: r.ProtoMajor > 1, expects: strings.EqualFold(r.Header.Get("Expect"), "100-continue"),
+	}
 	b.limit(time.Now())
 	r.Body = b
 	return b
@@ -67,45 +74,72 @@ func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 
 func (b *pacedBody) Read(p []byte) (int, error) {
 	if b.ended {
-		// From the end on the server watches the connection, and a deadline
-		// would end that watch, and with it the request's context.
-		return 0, io.EOF
+		return 0, io.EOF // without a deadline: see end
 	}
+	b.begun = true
 	start := time.Now()
 	b.limit(start)
 	n, err := b.ReadCloser.Read(p)
 	b.pace.count(n, time.Since(start))
 	switch {
 	case err == io.EOF:
-		b.ended = true
-		_ = b.conn.SetReadDeadline(time.Time{})
+		b.end()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.late = true
 	}
 	return n, err
 }
 
-// What is taken of a body that nobody wants: more than the largest that services
-// do want, for a peer that sends it whole before it reads the answer.
+// A body that the handler has not read to its end is dealt with here, because
+// net/http would read up to 256 KiB of it before it sends the answer, and so wait
+// for a client that sends its body late or waits for the answer first.
 const (
-	lingerBytes = 4 << 20
-	lingerTime  = 5 * time.Second
+	restBytes   = 256 << 10              // what is read of a body so that its connection can be used again,
+	restTime    = 20 * time.Millisecond  // if it comes within this time
+	lingerBytes = 4 << 20                // what is read besides, after the answer,
+	lingerTime  = 400 * time.Millisecond // in this time; net/http takes up to 500 ms more to close
 )
 
-// linger takes what still comes of the body, a while. Where the peer has asked
-// for the connection to be closed, net/http would do so at once, and a close
-// with bytes unread is a reset: a proxy that is still sending takes it for a
-// failure of the server, whatever the answer was. An answer that says how long
-// it is goes out before, so that the peer need not send the rest.
-func (b *pacedBody) linger(answer http.Header) {
-	if b.ended || b.late {
+// finish is called before the header of the answer is sent. It reads the rest of
+// the body if that is there already, and else makes the answer the last one on the
+// connection.
+func (b *pacedBody) finish(answer http.Header) {
+	if b.ended || b.streams {
 		return
 	}
-	if answer.Get("Content-Length") != "" {
-		_ = b.conn.Flush()
+	if !b.late && !b.withheld() {
+		_ = b.conn.SetReadDeadline(time.Now().Add(restTime))
+		if _, err := io.CopyN(io.Discard, b.ReadCloser, restBytes); err == io.EOF {
+			b.end()
+			return
+		}
 	}
-	_ = b.conn.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes)
+	answer.Set("Connection", "close")
+}
+
+// withheld reports whether the peer sends nothing before it is asked to.
+func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
+
+// end notes that the body has been read. From then on the server watches the
+// connection, and a deadline would end that watch, and with it the request's context.
+func (b *pacedBody) end() {
+	b.ended = true
+	_ = b.conn.SetReadDeadline(time.Time{})
+}
+
+// linger sends the answer and reads what still comes of the body, for a while: to
+// close a connection with bytes unread resets it, and a peer that is still sending,
+// such as a proxy, takes that for a failure of the server.
+func (b *pacedBody) linger() {
+	if b.ended || b.streams {
+		return
+	}
+	_ = b.conn.Flush()
+	if !b.late && !b.withheld() {
+		_ = b.conn.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes)
+	}
+	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http waits for nothing more
 }
 
 // limit sets the deadline of the next wait. Where a connection has none, as in

@@ -36,19 +36,16 @@ func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
 	}
-	deadline := r.pace.deadline(now, n)
-	if r.body != nil && !r.body.ended {
-		// Before it sends the header the server reads what is left of the body,
-		// if that is not much; the client may need all of its grace for it.
-		deadline = deadline.Add(r.pace.rate.Grace)
-	}
-	_ = r.conn.SetWriteDeadline(deadline)
+	_ = r.conn.SetWriteDeadline(r.pace.deadline(now, n))
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && status >= http.StatusOK { // others are provisional
 		r.status = status
+		if r.body != nil {
+			r.body.finish(r.Header())
+		}
 	}
 	r.wait(time.Now(), 0)
 	r.ResponseWriter.WriteHeader(status)
@@ -60,7 +57,7 @@ const pieceBytes = 16 << 10
 
 func (r *response) Write(p []byte) (written int, err error) {
 	if r.status == 0 {
-		r.status = http.StatusOK
+		r.WriteHeader(http.StatusOK)
 	}
 	for {
 		piece := p[written:min(len(p), written+pieceBytes)]

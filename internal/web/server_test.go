@@ -271,6 +271,48 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
+// TestEarlyAnswer: a client that waits before it sends its body, or sends it late,
+// is answered at once, and the connection ends soon. One whose body is there, and
+// small, keeps its connection.
+func TestEarlyAnswer(t *testing.T) {
+	t.Parallel()
+	l := web.DefaultLimits()
+	base := start(t, service(func(http.ResponseWriter, *http.Request, web.Address) error {
+		return fault.New(fault.Denied, "no")
+	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
+	for name, request := range map[string]string{
+		"expects":       "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+		"expects large": "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 10000000\r\n\r\n",
+		"withholds":     "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n",
+		"large":         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\nxxx",
+		"chunked":       "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := dial(t, base)
+			begun := time.Now()
+			send(t, conn, request)
+			if status, rest := answer(t, conn); status != http.StatusUnauthorized || !errors.Is(rest, io.EOF) {
+				t.Errorf("status %d, then %v", status, rest)
+			}
+			if took := time.Since(begun); took > l.Pace.Grace/2 { // it used to be the whole grace
+				t.Errorf("after %v", took)
+			}
+		})
+	}
+	conn := dial(t, base)
+	for range 2 {
+		send(t, conn, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%d, %v", res.StatusCode, err)
+		}
+	}
+}
+
 // TestPaceIsOfThePeerOnly: a handler may take longer than the peer's grace,
 // before, between and after its reads; neither the body nor the request's
 // context suffers from it, and the connection stays good.
