@@ -31,6 +31,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
+		limitUnsent(tcp)
 		return &newConn{TCPConn: tcp, of: l}, nil
 	}
 	return c, nil

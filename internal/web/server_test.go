@@ -271,6 +271,32 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
+// TestSteadyReader: a client that reads faster than it must gets the whole answer,
+// however much the kernels on the way hold.
+func TestSteadyReader(t *testing.T) {
+	t.Parallel()
+	l := web.DefaultLimits()
+	l.Pace = web.Rate{Grace: 2 * time.Second, BytesPerSecond: 64 << 10}
+	const size = 7 << 20
+	conn := dial(t, start(t, service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
+		_, err := w.Write(make([]byte, size))
+		return err
+	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l))
+	send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	piece := make([]byte, 8*l.Pace.BytesPerSecond/100)
+	for n := 0; ; <-tick.C {
+		got, err := io.ReadFull(conn, piece)
+		if n += got; err != nil {
+			if n < size {
+				t.Errorf("cut off after %d bytes: %v", n, err)
+			}
+			return
+		}
+	}
+}
+
 // TestEarlyAnswer: a client that waits before it sends its body, or sends it late,
 // is answered at once, and the connection ends soon. One whose body is there, and
 // small, keeps its connection.

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package web
+
+import "net"
+
+func limitUnsent(*net.TCPConn) {}
