@@ -1,27 +1,18 @@
 package web
 
 import (
+	"errors"
 	"net"
-	"net/http"
+	"os"
 	"time"
 )
 
-// listener gives a new connection the time of an idle one for its first byte.
-// net/http counts the time for the first header from the accept on, but clients
-// open connections before they have a request for them: browsers in advance, and
-// Go's client when another connection becomes free before the new one is up. A
-// request that is sent as such a connection is closed is lost. Over TLS the first
-// byte is that of the handshake; a client of HTTP/1.1 then has the time of a header.
+// listener gives its connections more patience than net/http has: with clients
+// that open a connection before they have a request, and with clients that read
+// slowly but steadily.
 type listener struct {
 	net.Listener
-	header, idle time.Duration // 0: no limit
-}
-
-func newListener(l net.Listener, srv *http.Server) net.Listener {
-	if srv.ReadHeaderTimeout <= 0 {
-		return l
-	}
-	return &listener{Listener: l, header: srv.ReadHeaderTimeout, idle: srv.IdleTimeout}
+	limits Limits
 }
 
 // Accept implements net.Listener.
@@ -31,28 +22,34 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		limitUnsent(tcp)
-		return &newConn{TCPConn: tcp, of: l}, nil
+		return &conn{TCPConn: tcp, limits: &l.limits}, nil
 	}
 	return c, nil
 }
 
-// newConn is a connection that waits for its first byte as long as an idle one.
-type newConn struct {
+// conn is a connection of a listener.
+type conn struct {
 	*net.TCPConn
-	of    *listener
-	begun bool // by the one goroutine that reads before there is a request
+	limits *Limits
+	begun  bool  // by the one goroutine that reads before there is a request
+	sent   int64 // bytes, by the one goroutine that writes
+	acked  int64 // bytes of those that the peer had acknowledged when it was last late
 }
 
-// Read implements net.Conn.
-func (c *newConn) Read(p []byte) (int, error) {
-	if c.begun {
+// Read gives a new connection the time of an idle one for its first byte. net/http
+// counts the time for the first header from the accept on, but clients open
+// connections before they have a request for them: browsers in advance, and Go's
+// client when another connection becomes free before the new one is up. A request
+// that is sent as such a connection is closed is lost. Over TLS the first byte is
+// that of the handshake; a client of HTTP/1.1 then has the time of a header.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.begun || c.limits.Header <= 0 {
 		return c.TCPConn.Read(p)
 	}
-	_ = c.SetReadDeadline(after(c.of.idle))
+	_ = c.SetReadDeadline(after(c.limits.Idle))
 	n, err := c.TCPConn.Read(p)
 	c.begun = true
-	_ = c.SetReadDeadline(after(c.of.header))
+	_ = c.SetReadDeadline(after(c.limits.Header))
 	return n, err
 }
 
@@ -62,4 +59,41 @@ func after(d time.Duration) (deadline time.Time) {
 		deadline = time.Now().Add(d)
 	}
 	return deadline
+}
+
+// Write goes on after its deadline while the peer takes what was written before. A
+// writer cannot see that: the kernel holds megabytes, and takes more only when a
+// third of them has been sent, and a peer acknowledges in lumps as well.
+func (c *conn) Write(p []byte) (written int, err error) {
+	for {
+		n, err := c.TCPConn.Write(p[written:])
+		written += n
+		c.sent += int64(n)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return written, err
+		}
+		earned := c.earned()
+		if earned <= 0 {
+			return written, err
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(earned))
+	}
+}
+
+// graces is how many graces a peer can earn at once. Lumps of 60 KiB, which are
+// usual, take that long at the default pace.
+const graces = 3
+
+// earned is the time that a peer may still take for what it has acknowledged since
+// it was last asked.
+func (c *conn) earned() time.Duration {
+	queued, ok := unacknowledged(c.TCPConn)
+	if !ok || c.limits.Pace.Grace <= 0 {
+		return 0
+	}
+	acked := c.sent - queued
+	p := pace{rate: c.limits.Pace}
+	earned := min(p.worth(int(acked-c.acked)), graces*c.limits.Pace.Grace)
+	c.acked = acked
+	return earned
 }

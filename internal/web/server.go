@@ -30,12 +30,18 @@ func DefaultLimits() Limits {
 	}
 }
 
+// Server is an HTTP server with limits.
+type Server struct {
+	*http.Server
+	limits Limits
+}
+
 // NewServer returns a server with these limits. Over the header's limits
 // net/http answers by itself, 431 or by closing the connection. A handler that
 // is not a Mux must answer within the grace of the pace, its body
 // included, because nothing moves its deadlines on.
-func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
-	return &http.Server{
+func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
+	return &Server{limits: l, Server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: l.Header,
 		IdleTimeout:       l.Idle,
@@ -45,7 +51,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 		// set a fresh deadline for each request on a connection.
 		WriteTimeout: l.Pace.Grace,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
+	}}
 }
 
 // shuttingDownKey is that of a server's ending in the contexts of its requests.
@@ -76,8 +82,8 @@ type Drain struct {
 // Serve serves the listener until ctx ends and then drains. It returns when no
 // request is left: nil after a drain in good order, else why the listener
 // failed or that requests had to be cut off.
-func Serve(ctx context.Context, srv *http.Server, l net.Listener, d Drain) error {
-	l = newListener(l, srv)
+func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
+	l = &listener{l, srv.limits}
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()

@@ -276,8 +276,8 @@ func TestRefusedBody(t *testing.T) {
 func TestSteadyReader(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
-	l.Pace = web.Rate{Grace: 2 * time.Second, BytesPerSecond: 64 << 10}
-	const size = 7 << 20
+	l.Pace = web.Rate{Grace: 500 * time.Millisecond, BytesPerSecond: 256 << 10}
+	const size = 12 << 20
 	conn := dial(t, start(t, service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 		_, err := w.Write(make([]byte, size))
 		return err
@@ -396,7 +396,7 @@ func TestPaceIsOfThePeerOnly(t *testing.T) {
 		var plain http.Protocols
 		plain.SetUnencryptedHTTP2(true)
 		srv := httptest.NewUnstartedServer(nil)
-		srv.Config = web.NewServer(h, l, quiet)
+		srv.Config = web.NewServer(h, l, quiet).Server
 		srv.Config.Protocols = &plain
 		srv.Start()
 		defer srv.Close()

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package web
-
-import "net"
-
-func limitUnsent(*net.TCPConn) {}
