@@ -79,7 +79,8 @@ var ground = []helper{
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},
-	{name: "internal/web"},
+	{name: "internal/fair"},
+	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},
 }
