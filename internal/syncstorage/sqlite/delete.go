@@ -38,9 +38,8 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 
 // DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	slices.Reverse(ids)
 	err = s.write(ctx, kind{name: "sync.delete_bsos"}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil || st.found.Modified == 0 {
 			return err

@@ -43,9 +43,20 @@ func (st *step) lookUp(id string) (header, error) {
 	return h, err
 }
 
-// lookUpAll reads n records in one statement. For 100 records that costs half of
-// as many statements, and less again where they are most of the collection: then
-// it is read from the first to the last of them.
+// descending returns the updates by descending id, as bsos_modified_idx sorts
+// records with the same stamp. When records that were written together are
+// written again, each index entry is then removed and added at the same position.
+// In ascending order they are removed at one end and added at the other, and
+// rebalancing the index took 15 % of the store's CPU.
+func descending(us []ss.Update) []ss.Update {
+	us = slices.Clone(us)
+	slices.SortFunc(us, func(a, b ss.Update) int { return strings.Compare(b.ID, a.ID) })
+	return us
+}
+
+// lookUpAll reads n records, whose ids descend, in one statement. For 100 records
+// that costs half of as many statements. It costs less again where they are most of
+// the collection, which is then read as a range.
 func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	all := make([]header, n)
 	if st.found.Count == 0 || n == 0 { // a first sync has nothing to look up
@@ -66,25 +77,20 @@ func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	return all, err
 }
 
-// lookUpRange finds the records among all that lie between the first and the last.
+// lookUpRange reads the collection from the greatest id to the least and keeps the
+// records with the given ids.
 func (st *step) lookUpRange(all []header, id func(int) string) error {
-	order := make([]int, len(all))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(id(a), id(b)) })
-	first, last := id(order[0]), id(order[len(order)-1])
 	var buf [ss.MaxIDLength]byte
+	next := 0
 	return sqlitedb.ForEach(st.c, sqlHeaderRange, func(s *sqlite.Stmt) error {
 		stored := buf[:s.ColumnBytes(5, buf[:])]
-		for len(order) > 0 && id(order[0]) <= string(stored) {
-			if i := order[0]; id(i) == string(stored) {
-				all[i] = scanHeader(s, id(i))
+		for ; next < len(all) && id(next) >= string(stored); next++ {
+			if id(next) == string(stored) {
+				all[next] = scanHeader(s, id(next))
 			}
-			order = order[1:]
 		}
 		return nil
-	}, st.user, st.coll, first, last)
+	}, st.user, st.coll, id(len(all)-1), id(0))
 }
 
 // jsonList is n ids as the argument of json_each.

@@ -33,7 +33,7 @@ const (
 		FROM json_each(?) j CROSS JOIN bsos b
 		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
 	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
-		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id`
+		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id DESC`
 	// One of these, by what was found: an upsert costs as much as both. A stored
 	// record is written by its rowid, which saves a search in the primary key.
 	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
@@ -61,7 +61,7 @@ const (
 	sqlStageOver = `UPDATE batch_bsos SET sortindex = coalesce(?, sortindex), ttl = coalesce(?, ttl), payload = coalesce(?, payload)
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
-		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id`
+		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id DESC`
 	// Before the batch itself: by the cascade the engine would keep all of them
 	// in memory until the statement ends.
 	sqlDeleteStaged = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = ?`

@@ -233,7 +233,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 
 // Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
-	us = ss.Distinct(us)
+	us = descending(ss.Distinct(us))
 	err = s.write(ctx, kind{name: "sync.post", creates: true}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
