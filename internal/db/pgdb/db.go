@@ -55,8 +55,9 @@ type Options struct {
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
-	pool *pgxpool.Pool
-	opts Options
+	pool     *pgxpool.Pool
+	opts     Options
+	prepares bool // statements are prepared, and stay so on their connection
 }
 
 // Open checks the options and makes the pool. It connects when the first
@@ -102,7 +103,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL pool cannot be made", err)
 	}
-	return &DB{pool: pool, opts: opts}, nil
+	return &DB{pool: pool, opts: opts, prepares: conf.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement}, nil
 }
 
 // Close closes the connections, each when the caller that has it is done.

@@ -67,7 +67,7 @@ const citusMarker = "-- citus"
 // at once: every transaction waits for the lock and reads the ledger anew. The
 // lock belongs to the transaction, so a pooler between does no harm.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
-	patient := &DB{pool: db.pool, opts: db.opts}
+	patient := &DB{pool: db.pool, opts: db.opts, prepares: db.prepares}
 	patient.opts.StatementTimeout = longestMigration
 	for tries := 1; ; {
 		next, err := patient.migrateOne(ctx, set)

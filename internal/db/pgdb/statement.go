@@ -17,8 +17,8 @@ type Statement struct {
 
 // QueryRow runs a statement that returns one row at most and scans it into dest.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
-	err = db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
-		found, err = one(ctx, q, s, args, dest)
+	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
+		found, err = one(ctx, c, s, args, dest)
 		return err
 	})
 	return found, err
@@ -27,8 +27,8 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 // Exec runs a statement that returns nothing and says how many rows it has
 // changed.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
-	err = db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
-		changed, err = exec(ctx, q, s, args)
+	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
+		changed, err = exec(ctx, c, s, args)
 		return err
 	})
 	return changed, err
@@ -38,9 +38,9 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 // fn; fn's error ends it. When the server asks for another try, begin is
 // called again first: it drops what the last one has gathered.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
-	return db.alone(ctx, s.Name, func(ctx context.Context, q querier) error {
+	return db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
 		begin()
-		return each(ctx, q, s, args, fn, dest)
+		return each(ctx, c, s, args, fn, dest)
 	})
 }
 
@@ -50,16 +50,16 @@ type querier interface {
 }
 
 // alone runs a statement that is its own transaction.
-func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, querier) error) error {
+func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
+	if db.opts.Fault == nil {
+		return db.run(ctx, name, fn)
+	}
 	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
-		if db.opts.Fault == nil {
-			return fn(ctx, c)
-		}
-		return db.transaction(ctx, c, func(tx pgx.Tx) error {
+		return db.transaction(ctx, c, func(pgx.Tx) error {
 			if err := db.fault(name); err != nil {
 				return err
 			}
-			return fn(ctx, tx)
+			return fn(ctx, c)
 		})
 	})
 }

@@ -19,11 +19,14 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	if err != nil {
 		return ss.Written{}, err
 	}
-	c := columnsOf(us)
-	expiry := w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())
-	return s.call(ctx, sqlAppend, w.If, o.UID, coll, string(b), create, moment(expiry),
-		c.ids, c.sortindexes, c.payloads, c.ttls, c.sizes, limits.Records, limits.Bytes,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
+	a := callArgsOf(18, o, coll)
+	a.Text(string(b))
+	a.Boolean(create)
+	a.Timestamp((w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())).Time())
+	a.staged(us, limits)
+	a.condition(&w)
+	a.quota(&w)
+	return s.call(ctx, sqlAppend, w.If, a)
 }
 
 // Commit implements syncstorage.Store.
@@ -35,8 +38,17 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	if err != nil {
 		return ss.Written{}, err
 	}
-	c := columnsOf(us)
-	return s.call(ctx, sqlCommit, w.If, o.UID, coll, string(b),
-		c.ids, c.sortindexes, c.payloads, c.ttls, c.sizes, limits.Records, limits.Bytes,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
+	a := callArgsOf(16, o, coll)
+	a.Text(string(b))
+	a.staged(us, limits)
+	a.condition(&w)
+	a.quota(&w)
+	return s.call(ctx, sqlCommit, w.If, a)
+}
+
+// staged adds the updates for a batch and its limits.
+func (a *callArgs) staged(us []ss.Update, limits ss.BatchLimits) {
+	a.updates(us)
+	a.Bigint(limits.Records)
+	a.Bigint(limits.Bytes)
 }

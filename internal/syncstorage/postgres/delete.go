@@ -31,8 +31,10 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 		return ss.Written{}, err
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
-		return s.call(ctx, sqlDeleteBSO, w.If, o.UID, coll, id,
-			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince))
+		a := callArgsOf(6, o, coll)
+		a.Text(id)
+		a.condition(&w)
+		return s.call(ctx, sqlDeleteBSO, w.If, a)
 	})
 }
 
@@ -42,8 +44,10 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 		return ss.Written{}, err
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
-		return s.call(ctx, sqlDeleteBSOs, w.If, o.UID, coll, ids,
-			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince))
+		a := callArgsOf(6, o, coll)
+		a.Texts(len(ids), func(i int) string { return ids[i] })
+		a.condition(&w)
+		return s.call(ctx, sqlDeleteBSOs, w.If, a)
 	})
 }
 
@@ -53,8 +57,9 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (s
 		return ss.Written{}, err
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
-		return s.call(ctx, sqlDeleteCollection, w.If, o.UID, coll,
-			moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince))
+		a := callArgsOf(5, o, coll)
+		a.condition(&w)
+		return s.call(ctx, sqlDeleteCollection, w.If, a)
 	})
 }
 
@@ -63,6 +68,10 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
-	_, err := s.call(ctx, sqlDeleteAll, p, o.UID, maybe(p.ModifiedSince), maybe(p.UnmodifiedSince))
+	var a callArgs
+	a.Bigint(o.UID)
+	a.stamp(p.ModifiedSince)
+	a.stamp(p.UnmodifiedSince)
+	_, err := s.call(ctx, sqlDeleteAll, p, &a)
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
@@ -36,9 +38,12 @@ func hot() []struct {
 		o       = ss.Owner{UID: 200}
 		now     = ss.At(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC))
 		at      = moment(now)
-		none    = maybe(ss.Optional[ss.Timestamp]{})
+		none    = pgtype.Timestamp{}
 		ids     = []string{"id-1", "id-2", "new"}
-		some    = columnsOf([]ss.Update{{ID: "id-1", Payload: ss.Some([]byte("x"))}, {ID: "id-2", TTL: ss.Some[int64](9)}, {ID: "new"}})
+		x       = []byte("x")
+		whole   = []any{ids, make([]*int64, 3), [][]byte{x, x, x}, make([]*int64, 3), []int64{1, 1, 1}}
+		partial = []any{ids, make([]*int64, 3), [][]byte{x, nil, nil}, []*int64{nil, new(int64), nil}, []*int64{new(int64), nil, nil}}
+		with    = func(before, updates []any, after ...any) []any { return slices.Concat(before, updates, after) }
 		list    = func(q ss.Query) pgdb.Statement { s, _ := arguments(o, 7, &q, streamFrom); return s }
 		asked   = func(q ss.Query) []any { _, args := arguments(o, 7, &q, streamFrom); return args }
 		newest  = ss.Query{Full: true, Now: now, Limit: ss.Some(10)}
@@ -55,10 +60,11 @@ func hot() []struct {
 	}{
 		{"put", sqlPut, []any{o.UID, 7, "id-1", nil, []byte("x"), nil, at, none, none, 0, 0, false}, []string{key, lock}},
 		{"put under quota", sqlPut, []any{o.UID, 7, "id-1", nil, []byte("x"), nil, at, none, none, 10, 20, false}, []string{key, lock, "bsos_user_expiry_idx"}},
-		{"post", sqlPost, []any{o.UID, 7, some.ids, some.sortindexes, some.payloads, some.ttls, some.sizes, at, none, none, 0, 0, false}, []string{key, lock}},
-		{"append", sqlAppend, []any{o.UID, 7, "batch", false, at, some.ids, some.sortindexes, some.payloads, some.ttls, some.sizes, 1000, 1000, at, none, none, 1, 2, false},
+		{"post", sqlPost, with([]any{o.UID, 7}, whole, at, none, none, 0, 0, false), []string{key, lock}},
+		{"post partial records", sqlPost, with([]any{o.UID, 7}, partial, at, none, none, 0, 0, false), []string{key, lock}},
+		{"append", sqlAppend, with([]any{o.UID, 7, "batch", false, at}, partial, 1000, 1000, at, none, none, 1, 2, false),
 			[]string{"batches_pkey", "batch_bsos_pkey", lock, key, "bsos_user_expiry_idx"}},
-		{"commit", sqlCommit, []any{o.UID, 7, "batch", some.ids, some.sortindexes, some.payloads, some.ttls, some.sizes, 1000, 1000, at, none, none, 0, 0, false},
+		{"commit", sqlCommit, with([]any{o.UID, 7, "batch"}, partial, 1000, 1000, at, none, none, 0, 0, false),
 			[]string{"batches_pkey", "batch_bsos_pkey", lock, key}},
 		{"delete one", sqlDeleteBSO, []any{o.UID, 7, "id-1", at, none, none}, []string{key, lock}},
 		{"delete some", sqlDeleteBSOs, []any{o.UID, 7, ids, at, none, none}, []string{key, lock}},

@@ -89,34 +89,10 @@ func moment(t ss.Timestamp) pgtype.Timestamp {
 	return pgtype.Timestamp{Time: t.Time(), Valid: true}
 }
 
-// maybe is a timestamp that is NULL when it is not set.
-func maybe(t ss.Optional[ss.Timestamp]) pgtype.Timestamp {
-	if !t.Set {
-		return pgtype.Timestamp{}
-	}
-	return moment(t.Value)
-}
-
 // stamp is a moment of the database, which is NULL for "never".
 func stamp(t pgtype.Timestamp) ss.Timestamp {
 	if !t.Valid {
 		return 0
 	}
 	return ss.Timestamp(t.Time.UnixMilli())
-}
-
-// number is an integer that is NULL when it is not set.
-func number(n ss.Optional[int64]) *int64 {
-	if !n.Set {
-		return nil
-	}
-	return &n.Value
-}
-
-// payload is NULL when it is not set; an empty payload is not NULL.
-func payload(p ss.Optional[[]byte]) []byte {
-	if p.Set && p.Value == nil {
-		return []byte{}
-	}
-	return p.Value
 }

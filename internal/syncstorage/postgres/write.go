@@ -25,9 +25,8 @@ const (
 const quotaRefused = "HF001"
 
 // call runs a writing function.
-func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, args ...any) (ss.Written, error) {
-	var result []int64
-	_, err := s.db.QueryRow(ctx, f, args, &result)
+func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *callArgs) (ss.Written, error) {
+	result, err := s.db.Call(ctx, f, &a.Args)
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && pg.Code == quotaRefused:
@@ -69,9 +68,18 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (s
 	if err != nil {
 		return ss.Written{}, err
 	}
-	return s.call(ctx, sqlPut, w.If, o.UID, coll,
-		u.ID, number(u.SortIndex), payload(u.Payload), number(u.TTL),
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
+	a := callArgsOf(12, o, coll)
+	a.Text(u.ID)
+	a.number(u.SortIndex)
+	if u.Payload.Set {
+		a.Bytea(u.Payload.Value)
+	} else {
+		a.Null()
+	}
+	a.number(u.TTL)
+	a.condition(&w)
+	a.quota(&w)
+	return s.call(ctx, sqlPut, w.If, a)
 }
 
 // Post implements syncstorage.Store.
@@ -83,38 +91,66 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	if err != nil {
 		return ss.Written{}, err
 	}
-	c := columnsOf(us)
-	return s.call(ctx, sqlPost, w.If, o.UID, coll,
-		c.ids, c.sortindexes, c.payloads, c.ttls, c.sizes,
-		moment(w.Now), maybe(w.If.ModifiedSince), maybe(w.If.UnmodifiedSince), w.Quota.Collection, w.Quota.User, w.Quota.Enforce)
+	a := callArgsOf(13, o, coll)
+	a.updates(us)
+	a.condition(&w)
+	a.quota(&w)
+	return s.call(ctx, sqlPost, w.If, a)
 }
 
-// columns are the fields of several updates, an array for each.
-type columns struct {
-	ids                      []string
-	payloads                 [][]byte
-	sortindexes, ttls, sizes []*int64 // sizes: of the payloads
+// callArgs are the arguments of a writing function.
+type callArgs struct{ pgdb.Args }
+
+// callArgsOf returns n arguments, of which the first are the user and the
+// collection.
+func callArgsOf(n int, o ss.Owner, coll int32) *callArgs {
+	a := &callArgs{*pgdb.NewArgs(n)}
+	a.Bigint(o.UID)
+	a.Integer(coll)
+	return a
 }
 
-// columnsOf spreads updates over columns, each id once, because one statement
-// cannot write a row twice.
-func columnsOf(us []ss.Update) columns {
+// number adds a bigint that is NULL when it is not set.
+func (a *callArgs) number(n ss.Optional[int64]) {
+	if !n.Set {
+		a.Null()
+		return
+	}
+	a.Bigint(n.Value)
+}
+
+// stamp adds a timestamp that is NULL when it is not set.
+func (a *callArgs) stamp(t ss.Optional[ss.Timestamp]) {
+	if !t.Set {
+		a.Null()
+		return
+	}
+	a.Timestamp(t.Value.Time())
+}
+
+// condition adds the moment of a write and its precondition.
+func (a *callArgs) condition(w *ss.Write) {
+	a.Timestamp(w.Now.Time())
+	a.stamp(w.If.ModifiedSince)
+	a.stamp(w.If.UnmodifiedSince)
+}
+
+// quota adds the limits of a write.
+func (a *callArgs) quota(w *ss.Write) {
+	a.Bigint(w.Quota.Collection)
+	a.Bigint(w.Quota.User)
+	a.Boolean(w.Quota.Enforce)
+}
+
+// updates adds an array for each field of updates, and one for the sizes of
+// their payloads. Each id comes once, because one statement cannot write a row
+// twice.
+func (a *callArgs) updates(us []ss.Update) {
+	us = ss.Distinct(us)
 	n := len(us)
-	c := columns{
-		ids: make([]string, 0, n), payloads: make([][]byte, 0, n),
-		sortindexes: make([]*int64, 0, n), ttls: make([]*int64, 0, n), sizes: make([]*int64, 0, n),
-	}
-	for _, u := range ss.Distinct(us) {
-		var size *int64
-		if u.Payload.Set {
-			l := int64(len(u.Payload.Value))
-			size = &l
-		}
-		c.ids = append(c.ids, u.ID)
-		c.sortindexes = append(c.sortindexes, number(u.SortIndex))
-		c.payloads = append(c.payloads, payload(u.Payload))
-		c.ttls = append(c.ttls, number(u.TTL))
-		c.sizes = append(c.sizes, size)
-	}
-	return c
+	a.Texts(n, func(i int) string { return us[i].ID })
+	a.Bigints(n, func(i int) (int64, bool) { return us[i].SortIndex.Value, us[i].SortIndex.Set })
+	a.Byteas(n, func(i int) ([]byte, bool) { return us[i].Payload.Value, us[i].Payload.Set })
+	a.Bigints(n, func(i int) (int64, bool) { return us[i].TTL.Value, us[i].TTL.Set })
+	a.Bigints(n, func(i int) (int64, bool) { return int64(len(us[i].Payload.Value)), us[i].Payload.Set })
 }
