@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 
 	// The certificate authorities for a system that has none, as an image that
 	// holds nothing but the binary.
@@ -18,13 +19,23 @@ var (
 	commit  = ""
 )
 
+// heapFloor is memory that is allocated first of all and never touched, so it takes
+// address space only. The garbage collector starts when the heap has doubled, and
+// under load one of 5 MB doubles every few hundred requests. With the floor it runs a
+// quarter as often, for as much more memory at most. GOGC=400 takes as little CPU, but
+// five times the memory of a large heap.
+const heapFloor = 16 << 20
+
 func main() {
-	os.Exit(cli.Main(cli.Env{
+	floor := make([]byte, heapFloor) // later it could get memory that was used, and is cleared
+	code := cli.Main(cli.Env{
 		Args:    os.Args[1:],
 		Environ: os.Environ(),
 		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Version: app.Version{Version: version, Commit: commit},
-	}))
+	})
+	runtime.KeepAlive(floor)
+	os.Exit(code)
 }
