@@ -102,24 +102,30 @@ func TestPlansWithoutStatistics(t *testing.T) {
 	url := testdb.PostgresDatabase(t)
 	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	testdb.Script(t, url, `
-		INSERT INTO user_collections VALUES (200, 0, 'epoch'), (200, 7, now());
+		INSERT INTO user_collections VALUES (200, 0, 'epoch', 0, 0), (200, 7, now(), 2, 2);
+		INSERT INTO bsos SELECT 200, 7, unnest('{id-1,id-2}'::text[]), NULL, 'x', now();
 		INSERT INTO batches VALUES (200, 7, 'batch', '2025-01-01');
 		INSERT INTO batch_bsos VALUES (200, 7, 'batch', 'id-1')`)
 	e := testdb.Explain(t, url)
 	for _, h := range hot() {
-		if !slices.Contains([]string{"put", "post", "append", "commit", "get", "list by ids"}, h.name) {
+		if !slices.Contains([]string{"put", "post", "post partial records", "append", "commit", "get", "list by ids"}, h.name) {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
 			for range 7 {
+				byCTID := false
 				for _, p := range e.Run(t, h.st.SQL, h.args...) {
 					p.Plan.Walk(func(n *testdb.Node) {
+						byCTID = byCTID || n.Type == "Tid Scan"
 						// The sum of what has expired is not such a lookup.
-						if n.Table == "bsos" && strings.HasSuffix(n.Type, "Scan") && n.Index != "bsos_user_expiry_idx" &&
+						if n.Table == "bsos" && strings.HasSuffix(n.Type, "Scan") && n.Type != "Tid Scan" && n.Index != "bsos_user_expiry_idx" &&
 							(n.Index != "bsos_pkey" || !strings.Contains(n.Cond, "bso_id")) {
 							t.Errorf("%s with %s finds a record in\n%s", n.Index, n.Cond, p.Query)
 						}
 					})
+				}
+				if byCTID != (h.st.Name == sqlPost.Name) {
+					t.Errorf("records are written by their ctid: %t", byCTID)
 				}
 				if t.Failed() {
 					return

@@ -17,10 +17,10 @@ var (
 // in a SELECT, which is why none is in a FROM.
 var (
 	sqlPut = pgdb.Statement{Name: "sync.put", SQL: `
-		SELECT sync_put_v1($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
+		SELECT sync_put_v2($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
 			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::bigint, $12::boolean)`}
 	sqlPost = pgdb.Statement{Name: "sync.post", SQL: `
-		SELECT sync_post_v1($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
+		SELECT sync_post_v2($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
 			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::bigint, $13::boolean)`}
 	sqlAppend = pgdb.Statement{Name: "sync.append", SQL: `
 		SELECT sync_append_v1($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
