@@ -49,7 +49,7 @@ func (a *App) options() web.Options {
 // mainHandler serves the main listener.
 func (a *App) mainHandler() http.Handler {
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
-		Name: "server", Serve: a.dockerflow().Serve, Error: dockerflow.WriteError, Route: dockerflow.Label, Ungated: true,
+		Name: "server", Serve: a.dockerflow().Serve, Error: dockerflow.WriteError, Route: dockerflow.Label,
 	})
 }
 
@@ -60,7 +60,7 @@ func (a *App) otherHandler(listener string) http.Handler {
 
 // notFound serves what no service owns.
 var notFound = web.Service{
-	Name: "server", Route: func(string) string { return "other" }, Ungated: true,
+	Name: "server", Route: func(string) string { return "other" },
 	Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error { http.NotFound(w, r); return nil },
 	Error: func(w http.ResponseWriter, _ *http.Request, _ error) {
 		http.Error(w, "internal error", http.StatusInternalServerError)

@@ -27,6 +27,10 @@ type Options struct {
 	Wait     time.Duration // longest wait of an acquisition
 }
 
+// Reserve is the usual reserve of a pool: an eighth of its capacity, at least one unit
+// where there are two.
+func Reserve(capacity int64) int64 { return min(capacity-1, (capacity+7)/8) }
+
 // Pool is a bounded resource. It is safe for concurrent use.
 type Pool struct {
 	options Options

@@ -238,8 +238,8 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 }
 
 // List reads a page of a collection. fault.Unavailable when too many large ones
-// are under way.
-func (s *Service) List(ctx context.Context, o Owner, q *Query) (*Listing, error) {
+// are under way. It calls idle around a wait for those of others, if it has to wait.
+func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -247,17 +247,17 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query) (*Listing, error)
 	if err != nil || l.Gathered {
 		return l, err
 	}
-	if !s.streams.try() {
+	if !s.streams.try(o) {
 		l.Close() // others need what it holds, and it is to be as new as its answer
-		if err := s.streams.enter(ctx); err != nil {
+		if err := idle(func() error { return s.streams.enter(ctx, o) }); err != nil {
 			return nil, err
 		}
 		if l, err = s.store.List(ctx, o, q); err != nil {
-			s.streams.leave()
+			s.streams.leave(o)
 			return nil, err
 		}
 	}
-	s.streams.hold(l)
+	s.streams.hold(o, l)
 	return l, nil
 }
 

@@ -2,19 +2,21 @@ package syncstorage
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/fair"
 	"holdfast/internal/fault"
 )
 
 // streams bounds the listings that are read from the engine while their
 // clients take them: each holds a connection and a snapshot of the engine for
 // as long as its client likes, and clients that take nothing would soon hold
-// all there are.
+// all there are. Users share them (package fair).
 type streams struct {
-	places chan struct{}
-	wait   time.Duration
+	places *fair.Pool
 	now    clock.Clock
 }
 
@@ -29,38 +31,34 @@ var (
 )
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
-	return streams{places: make(chan struct{}, max(limit, 1)), wait: wait, now: now}
+	limit = max(limit, 1)
+	return streams{now: now, places: fair.NewPool(fair.Options{
+		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: 64 * limit, Wait: wait,
+	})}
 }
 
-// try takes a place if one is free.
-func (s streams) try() bool {
-	select {
-	case s.places <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
+// try takes a place if the user may have one at once.
+func (s streams) try(o Owner) bool { return s.places.TryAcquire(o.key(), 1) }
 
 // enter waits for a place; fault.Unavailable when none becomes free in time.
-func (s streams) enter(ctx context.Context) error {
-	timer := time.NewTimer(s.wait)
-	defer timer.Stop()
-	select {
-	case s.places <- struct{}{}:
-		return nil
-	case <-timer.C:
+func (s streams) enter(ctx context.Context, o Owner) error {
+	switch err := s.places.Acquire(ctx, o.key(), 1); {
+	case errors.Is(err, fair.ErrFull):
 		return errStreams
-	case <-ctx.Done():
-		return fault.Wrap(fault.Unavailable, "the request ended before its turn", ctx.Err())
+	case err != nil:
+		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
 	}
+	return nil
 }
 
-func (s streams) leave() { <-s.places }
+func (s streams) leave(o Owner) { s.places.Release(o.key(), 1) }
+
+// key names the user of the storage.
+func (o Owner) key() string { return strconv.FormatInt(o.UID, 10) }
 
 // hold makes a listing give its place back when it is closed, and end when its
 // time is over.
-func (s streams) hold(l *Listing) {
+func (s streams) hold(o Owner, l *Listing) {
 	items, release, end := l.Items, l.release, s.now().Add(streamTime)
 	l.Items = func(yield func(*BSO, error) bool) {
 		for b, err := range items {
@@ -76,6 +74,6 @@ func (s streams) hold(l *Listing) {
 		if release != nil {
 			release()
 		}
-		s.leave()
+		s.leave(o)
 	}
 }

@@ -16,7 +16,7 @@ func TestStreams(t *testing.T) {
 	hands := clock.NewManual(time.UnixMilli(1_700_000_000_000))
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreams(1, time.Second, hands.Now)
-		if !s.try() {
+		if !s.try(Owner{UID: 1}) {
 			t.Fatal("the first finds no place")
 		}
 		endless := func(yield func(*BSO, error) bool) {
@@ -24,13 +24,13 @@ func TestStreams(t *testing.T) {
 			}
 		}
 		l := NewListing(0, 1, endless, nil)
-		s.hold(l)
-		if err := s.enter(t.Context()); !fault.Is(err, fault.Unavailable) {
+		s.hold(Owner{UID: 1}, l)
+		if err := s.enter(t.Context(), Owner{UID: 2}); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("a second of one: %v", err)
 		}
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if err := s.enter(gone); !fault.Is(err, fault.Unavailable) {
+		if err := s.enter(gone, Owner{UID: 3}); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("who has left: %v", err)
 		}
 		var last error
@@ -43,7 +43,7 @@ func TestStreams(t *testing.T) {
 		}
 		l.Close()
 		l.Close()
-		if err := s.enter(t.Context()); err != nil {
+		if err := s.enter(t.Context(), Owner{UID: 2}); err != nil {
 			t.Errorf("after its end: %v", err)
 		}
 	})

@@ -1,106 +1,109 @@
 package web
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/fair"
 )
 
-// Gate bounds the requests that are worked on at once. Those that find it full
-// wait a short while; beyond that they are turned away, which costs little, so
-// that the others are answered in time. It is safe for concurrent use.
+// Gate bounds the requests that are worked on at once, and shares the slots among
+// clients (package fair). Requests that find no slot wait a short while; beyond that
+// they are turned away, which costs little, so that the others are answered in time.
+// It is safe for concurrent use.
 type Gate struct {
-	places  chan struct{}
-	wait    time.Duration
-	waiting atomic.Int64
-	shed    atomic.Int64
+	slots *fair.Pool
+	limit int
 }
 
-// NewGate returns a gate that lets limit requests in at once. As many again may
-// wait for a place, each at most as long as wait.
+// NewGate returns a gate with limit slots. As many requests again may wait for one,
+// each at most as long as wait. An eighth of the slots is a reserve, which a client
+// does not get above its share.
 func NewGate(limit int, wait time.Duration) *Gate {
-	return &Gate{places: make(chan struct{}, max(limit, 1)), wait: wait}
+	limit = max(limit, 1)
+	return &Gate{limit: limit, slots: fair.NewPool(fair.Options{
+		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: limit, Wait: wait,
+	})}
 }
 
-// errShed answers a request that found no place.
-var errShed = fault.New(fault.Unavailable, "the server has too much to do")
-
-// enter takes a place, which the caller gives back by leave. fault.Unavailable
-// when none becomes free in time; the error of ctx when that ends first.
-func (g *Gate) enter(ctx context.Context) error {
-	select {
-	case g.places <- struct{}{}:
-		return nil
-	default:
-	}
-	defer g.waiting.Add(-1)
-	if g.waiting.Add(1) > int64(cap(g.places)) {
-		g.shed.Add(1)
-		return errShed
-	}
-	timer := time.NewTimer(g.wait)
-	defer timer.Stop()
-	select {
-	case g.places <- struct{}{}:
-		return nil
-	case <-timer.C:
-		g.shed.Add(1)
-		return errShed
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// Identify says which client sent a request, once its credentials are verified: a
+// name that is unique among all services, such as "sync 17". What the request uses
+// from then on is charged to it, and before that to the address that it came from.
+// w is the ResponseWriter that the handler was given.
+func Identify(w http.ResponseWriter, client string) {
+	if r, ok := w.(*response); ok {
+		r.client = client
 	}
 }
 
-func (g *Gate) leave() { <-g.places }
-
-// ReleaseSlot gives back the place that a request has at the gate of its service: for a
-// handler that is about to wait, while others could work. w is the one that the
-// handler was given.
-func ReleaseSlot(w http.ResponseWriter) {
-	if r, ok := w.(*response); ok && r.inside {
-		r.inside = false
-		r.gate.leave()
-	}
-}
-
-// ReacquireSlot takes a place at the gate again. The error, of which there is none when
-// the request has its place, is for the handler to return.
-func ReacquireSlot(w http.ResponseWriter, req *http.Request) error {
+// AcquireSlot takes a slot of the listener's gate for a request, unless it has one.
+// A handler calls it when it has all that it needs to work: after it has verified the
+// credentials and read the body, so that a client that sends slowly has none. It is
+// given back when the answer begins, and by ReleaseSlot. The error is for the handler
+// to return.
+func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
-	if !ok || r.gate == nil || r.inside {
+	if !ok || r.gate == nil || r.slot != "" {
 		return nil
 	}
-	if err := r.gate.enter(req.Context()); err != nil {
+	client := r.chargedTo()
+	if err := r.gate.slots.Acquire(req.Context(), client, 1); err != nil {
 		return err
 	}
-	r.inside = true
+	r.slot = client
 	return nil
+}
+
+// ReleaseSlot gives the slot of a request back, for a handler that is about to wait
+// while others could work.
+func ReleaseSlot(w http.ResponseWriter) {
+	if r, ok := w.(*response); ok && r.slot != "" {
+		r.gate.slots.Release(r.slot, 1)
+		r.slot = ""
+	}
+}
+
+// WithoutSlot calls wait while the request has no slot.
+func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) error {
+	r, ok := w.(*response)
+	if !ok || r.slot == "" {
+		return wait()
+	}
+	ReleaseSlot(w)
+	if err := wait(); err != nil {
+		return err
+	}
+	return AcquireSlot(w, req)
+}
+
+// Client names the client to which a request is charged: the one of Identify, or the
+// address that it came from.
+func Client(w http.ResponseWriter) string {
+	if r, ok := w.(*response); ok {
+		return r.chargedTo()
+	}
+	return ""
 }
 
 // GateStats is how many requests are at a gate.
 type GateStats struct {
-	Places  int   // as many are worked on at once
+	Places  int   // most that are worked on at once
 	Inside  int   // worked on now
-	Waiting int   // for a place
+	Waiting int   // for a slot
+	Clients int   // whose requests these are
 	Shed    int64 // turned away so far
 }
 
 // Stats counts the requests at the gate.
 func (g *Gate) Stats() GateStats {
-	waiting := min(int(g.waiting.Load()), cap(g.places)) // one more is about to be turned away
-	return GateStats{Places: cap(g.places), Inside: len(g.places), Waiting: waiting, Shed: g.shed.Load()}
+	s := g.slots.Stats()
+	return GateStats{Places: g.limit, Inside: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused}
 }
 
-// Load is the share of the places that is taken, and over 1 the share of those
-// that may wait: 0 idle, 1 full, 2 turning requests away.
-func (g *Gate) Load() float64 {
-	c := g.Stats()
-	return float64(c.Inside+c.Waiting) / float64(c.Places)
-}
+// Load is the share of the slots that is taken, plus the share of those that may
+// wait: 0 idle, 1 full, 2 turning requests away.
+func (g *Gate) Load() float64 { return g.slots.Load() }
 
 // How long clients are asked to stay away.
 const (

@@ -1,11 +1,13 @@
 package web_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +20,7 @@ type crowd struct {
 	gate    *web.Gate
 	handler http.Handler
 	release chan struct{} // one value ends one request that is inside
+	clients atomic.Int64
 
 	mu      sync.Mutex
 	answers map[int]int // how many by status
@@ -26,7 +29,11 @@ type crowd struct {
 
 func newCrowd(places int, wait time.Duration) *crowd {
 	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
-	r := service(func(http.ResponseWriter, *http.Request, web.Address) error {
+	r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // each is another
+		if err := web.AcquireSlot(w, r); err != nil {
+			return err
+		}
 		<-c.release
 		return nil
 	})
@@ -35,10 +42,12 @@ func newCrowd(places int, wait time.Duration) *crowd {
 }
 
 // send starts n requests and returns when all have come as far as they can.
-func (c *crowd) send(n int) {
+func (c *crowd) send(n int) { c.sendTo("/", n) }
+
+func (c *crowd) sendTo(target string, n int) {
 	for range n {
 		go func() {
-			w := ask(c.handler, http.MethodGet, "/", nil)
+			w := ask(c.handler, http.MethodGet, target, nil)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.answers[w.Code]++
@@ -85,7 +94,7 @@ func TestGateShedsLoad(t *testing.T) {
 		c.expect(t, 0, 0)
 		c.send(3) // more than may wait
 		c.expect(t, 0, 3)
-		if got, want := c.gate.Stats(), (web.GateStats{Places: 4, Inside: 4, Waiting: 4, Shed: 3}); got != want {
+		if got, want := c.gate.Stats(), (web.GateStats{Places: 4, Inside: 4, Waiting: 4, Clients: 8, Shed: 3}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		c.expectLoad(t, 2, 10*time.Minute)
@@ -114,7 +123,12 @@ func TestGateShedsLoad(t *testing.T) {
 // TestGateOpensAfterPanic: a place is given back however a request ends.
 func TestGateOpensAfterPanic(t *testing.T) {
 	t.Parallel()
-	r := service(func(http.ResponseWriter, *http.Request, web.Address) error { panic("boom") })
+	r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+		if err := web.AcquireSlot(w, r); err != nil {
+			return err
+		}
+		panic("boom")
+	})
 	gate := web.NewGate(1, 0)
 	h := r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate})
 	for range 3 {
@@ -136,16 +150,19 @@ func TestReleaseSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, outside := web.NewGate(1, time.Second), make(chan string)
 		r := service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
+			if err := web.AcquireSlot(w, req); err != nil {
+				return err
+			}
 			web.ReleaseSlot(w)
 			web.ReleaseSlot(w)
 			if <-outside == "done" {
 				return nil
 			}
-			if err := web.ReacquireSlot(w, req); err != nil {
+			if err := web.AcquireSlot(w, req); err != nil {
 				return err
 			}
 			<-outside
-			return web.ReacquireSlot(w, req)
+			return web.AcquireSlot(w, req)
 		})
 		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate}), answers: map[int]int{}}
 		c.send(3)
@@ -164,7 +181,44 @@ func TestReleaseSlot(t *testing.T) {
 		c.expectLoad(t, 0, 0)
 		ask(service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
 			web.ReleaseSlot(w) // of no gate
-			return web.ReacquireSlot(w, req)
+			return web.AcquireSlot(w, req)
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
+	})
+}
+
+// A client that takes all it can get leaves slots for others, and a request whose
+// answer has begun has none.
+func TestSlotsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{gate: web.NewGate(8, time.Second), release: make(chan struct{}), answers: map[int]int{}}
+		c.handler = service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			web.Identify(w, r.URL.Query().Get("client"))
+			if err := web.AcquireSlot(w, r); err != nil {
+				return err
+			}
+			if r.URL.Path == "/answer" {
+				w.WriteHeader(http.StatusOK)
+			}
+			<-c.release
+			return nil
+		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
+		c.sendTo("/?client=a", 20)
+		want := web.GateStats{Places: 8, Inside: 7, Waiting: 8, Clients: 1, Shed: 5}
+		if got := c.gate.Stats(); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		c.sendTo("/?client=b", 1)
+		if got := c.gate.Stats(); got.Inside != 8 || got.Clients != 2 {
+			t.Errorf("a neighbour: %+v", got)
+		}
+		close(c.release)
+		synctest.Wait()
+		c.release = make(chan struct{})
+		c.sendTo("/answer?client=a", 20)
+		if got := c.gate.Stats(); got.Inside != 0 || got.Waiting != 0 {
+			t.Errorf("while they are answered: %+v", got)
+		}
+		close(c.release)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"holdfast/internal/fair"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 )
@@ -32,10 +33,6 @@ type Service struct {
 	// Route names the route of a raw path for logs and metrics, out of a small
 	// fixed set: nothing that a client chose.
 	Route func(path string) string
-
-	// Ungated says that the service answers also when every place of the gate is
-	// taken.
-	Ungated bool
 }
 
 // Mount is a service and the paths that it owns on a listener.
@@ -65,11 +62,11 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	route := service.Route(at.Path)
 	if m.Options.Trace == nil {
-		service.handle(&m.Options, w, r, at, route)
+		m.handle(service, w, r, at, route)
 		return
 	}
 	m.Options.Trace(w, r, route, func(w http.ResponseWriter, r *http.Request) {
-		service.handle(&m.Options, w, r, at, route)
+		m.handle(service, w, r, at, route)
 	})
 }
 
@@ -84,7 +81,7 @@ type Options struct {
 	Log *slog.Logger
 
 	// Gate, when not nil, bounds the requests that are worked on at once.
-	// Listeners may share one.
+	// Listeners may share one. A service takes part by AcquireSlot.
 	Gate *Gate
 
 	// Trace, when not nil, is called around every request.
@@ -105,7 +102,8 @@ const statusGone = 499
 // handle serves a request with all that stands around a service's own handler.
 // It sets X-Request-Id: the client's, when it is valid, else a new one; an
 // ErrorWriter finds it in the header of the answer.
-func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Request, at Address, route string) {
+func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, at Address, route string) {
+	o := &m.Options
 	start := time.Now()
 	id := r.Header.Get("X-Request-Id")
 	if !ident.ValidRequestID(id) {
@@ -114,9 +112,8 @@ func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Reques
 	w.Header().Set("X-Request-Id", id)
 	body := paceBody(w, r, o.Pace)
 	rec := newResponse(w, body, o.Pace)
-	if !service.Ungated {
-		rec.gate = o.Gate
-	}
+	rec.gate = o.Gate
+	rec.address = func() string { return m.Resolver.Network(r) }
 
 	err := service.serve(rec, r, at)
 	begun := rec.status != 0
@@ -127,7 +124,7 @@ func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Reques
 		w.Header().Set("Content-Length", "0")
 		rec.WriteHeader(http.StatusOK)
 	default:
-		if errors.Is(err, errShed) {
+		if errors.Is(err, fair.ErrFull) {
 			w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds()))
 		}
 		service.Error(rec, r, err) // also for a client that seems to have left: it may only have closed its side
@@ -149,11 +146,8 @@ func (service *Service) handle(o *Options, w http.ResponseWriter, r *http.Reques
 	}
 }
 
-// serve calls the service's handler inside the gate. A panic is an error.
+// serve calls the service's handler. A panic is an error.
 func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
-	if err := ReacquireSlot(w, r); err != nil {
-		return err
-	}
 	defer ReleaseSlot(w)
 	defer func() {
 		if p := recover(); p != nil {

@@ -202,6 +202,48 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	return nil
 }
 
+// Network names where a request came from: the address of its client or, as one
+// client may have all addresses of it, an IPv6 network of 64 bits. It believes only
+// trusted proxies.
+func (r *Resolver) Network(req *http.Request) string {
+	peer, err := netip.ParseAddrPort(req.RemoteAddr)
+	if err != nil {
+		return req.RemoteAddr
+	}
+	ip := peer.Addr().Unmap()
+	if r.trusts(ip) {
+		for _, node := range slices.Backward(senders(req.Header)) {
+			sender, err := netip.ParseAddr(node)
+			if err != nil {
+				break
+			}
+			if ip = sender.Unmap(); !r.trusts(ip) {
+				break
+			}
+		}
+	}
+	if ip = ip.WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}
+
+// senders are the addresses that proxies have noted, the nearest last.
+func senders(h http.Header) (nodes []string) {
+	values := h.Values("Forwarded")
+	if len(values) == 0 {
+		return list(h, "X-Forwarded-For")
+	}
+	elements, err := parseForwarded(strings.Join(values, ","))
+	if err != nil {
+		return nil
+	}
+	for _, e := range elements {
+		nodes = append(nodes, e.node)
+	}
+	return nodes
+}
+
 // list is the entries of a header that is a list, over all of its lines.
 func list(h http.Header, name string) []string {
 	lines := h.Values(name)

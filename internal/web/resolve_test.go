@@ -3,6 +3,7 @@ package web_test
 import (
 	"crypto/tls"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -250,5 +251,35 @@ func BenchmarkResolve(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	const proxy = "10.0.0.1:1234"
+	for _, tc := range []struct {
+		name, peer, header, value, want string
+	}{
+		{"IPv4", "192.0.2.7:80", "", "", "192.0.2.7"},
+		{"IPv6", "[2001:db8:1:2:3:4:5:6]:80", "", "", "2001:db8:1:2::/64"},
+		{"mapped", "[::ffff:192.0.2.7]:80", "", "", "192.0.2.7"},
+		{"zone", "[fe80::1%eth0]:80", "", "", "fe80::/64"},
+		{"no proxy of ours", "192.0.2.7:80", "X-Forwarded-For", "198.51.100.1", "192.0.2.7"},
+		{"proxy", proxy, "X-Forwarded-For", "198.51.100.1", "198.51.100.1"},
+		{"what its sender says", proxy, "X-Forwarded-For", "203.0.113.9, 198.51.100.1", "198.51.100.1"},
+		{"two proxies", proxy, "X-Forwarded-For", "203.0.113.9, 198.51.100.1, 10.0.0.2", "198.51.100.1"},
+		{"Forwarded", proxy, "Forwarded", `for=203.0.113.9, for="[2001:db8::1]";proto=https`, "2001:db8::/64"},
+		{"unknown", proxy, "Forwarded", "for=unknown", "10.0.0.1"},
+		{"malformed", proxy, "Forwarded", "for=", "10.0.0.1"},
+		{"silent proxy", proxy, "", "", "10.0.0.1"},
+	} {
+		req := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		req.RemoteAddr = tc.peer
+		if tc.header != "" {
+			req.Header.Set(tc.header, tc.value)
+		}
+		if got := resolver(t, "", "10.0.0.0/8").Network(req); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
 	}
 }

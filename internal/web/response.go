@@ -14,8 +14,10 @@ type response struct {
 	conn   *http.ResponseController // nil: no limit
 	body   *pacedBody               // of the request; nil: none
 
-	gate   *Gate // of the service; nil: none
-	inside bool  // the request has a place at it
+	gate    *Gate         // nil: none
+	slot    string        // the client whose slot of the gate the request has; "" when it has none
+	client  string        // who sent the request, "" as long as only its address is known
+	address func() string // of the peer
 }
 
 // newResponse also lifts the server's own deadline for the answer, which counts
@@ -43,6 +45,7 @@ func (r *response) wait(now time.Time, n int) {
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && status >= http.StatusOK { // others are provisional
 		r.status = status
+		ReleaseSlot(r) // the work is done, and the client may take its time
 		if r.body != nil {
 			r.body.finish(r.Header())
 		}
@@ -65,11 +68,20 @@ func (r *response) Write(p []byte) (written int, err error) {
 		r.wait(start, len(piece))
 		n, err := r.ResponseWriter.Write(piece)
 		r.pace.count(n, time.Since(start))
+		r.pace.left = max(r.pace.left, 0) // conn.Write may have given it more
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
 		}
 	}
+}
+
+// chargedTo names the client that the request is charged to.
+func (r *response) chargedTo() string {
+	if r.client == "" && r.address != nil {
+		r.client = "address " + r.address()
+	}
+	return r.client
 }
 
 // Unwrap lets http.ResponseController find what is underneath.

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/auth/bearer"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/web"
 )
 
 // unauthenticated is a request of which it is not known who sent it: 401.
@@ -48,9 +49,13 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	if err != nil {
 		return unauthenticated(errClaims)
 	}
+	web.Identify(x.out, client(grant.Owner.Tenant))
 	x.ask.Grant, x.ask.Caller = grant, ext.Caller{Kind: "token", ID: cmp.Or(c.Subject, c.ID)}
 	return nil
 }
+
+// client names a tenant, to which requests are charged.
+func client(t ext.TenantID) string { return "ext " + string(t) }
 
 var errClaims = fault.New(fault.Denied, "the token's claims are not those of this API")
 

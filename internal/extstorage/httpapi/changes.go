@@ -35,6 +35,9 @@ func (x *exchange) changes(a arguments) error {
 		return invalid("/wait", "must be 0 to 60 seconds")
 	}
 	most := int(min(limit.Value, ext.MaxChanges+1)) // which the service refuses
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return err
+	}
 	feed, err := x.look(ext.Seq(since.Value), most, 0)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/web"
 )
 
 // export sends everything that the bearer may read, page by page. Behind each
@@ -16,6 +17,9 @@ func (x *exchange) export() error {
 	for {
 		var page []ext.Record
 		var next string
+		if err := web.AcquireSlot(x.out, x.in); err != nil {
+			return err
+		}
 		err := x.within(x.timeout, func() (err error) {
 			page, next, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
 			return err
@@ -23,6 +27,7 @@ func (x *exchange) export() error {
 		if err != nil {
 			return err
 		}
+		web.ReleaseSlot(x.out)
 		count += int64(len(page))
 		x.out.Header().Set("Content-Type", typeLines) // the first time; later it has no effect
 		if err := x.sendPage(page, next, count); err != nil {

@@ -96,6 +96,9 @@ func (x *exchange) serve(act *action) (err error) {
 	} else if err := x.bodiless(); err != nil {
 		return err
 	}
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return err
+	}
 	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -28,16 +29,15 @@ var (
 	anyLine = slices.Concat(lineNames, cursorNames, completeNames)
 )
 
+// errImports refuses an import while too many requests wait for their clients.
+var errImports = fault.New(fault.Unavailable, "too many imports and waiting requests of this install are under way: try again later")
+
 // importer puts the lines of a body, step by step.
 type importer struct {
 	x     *exchange
 	lines int // read so far
 	done  ext.Imported
 	steps int // taken
-
-	// beside says that lines are read beside the gate: they may come slowly, and
-	// there is no end to how many.
-	beside bool
 
 	records []ext.Record // of the step
 	at      []int        // their lines
@@ -54,11 +54,11 @@ func (x *exchange) imports() error {
 		return err
 	}
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
-	leave, beside := x.service.EnterWait(x.ask.Grant.Owner)
-	if im.beside = beside; beside {
-		defer leave()
-		web.ReleaseSlot(x.out)
+	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
+	if !ok {
+		return errImports
 	}
+	defer leave()
 	if err := im.read(x.in.Body); err != nil {
 		return err
 	}
@@ -233,12 +233,10 @@ func (im *importer) step() error {
 	if err := x.wait(write); err != nil {
 		return err
 	}
-	if err := web.ReacquireSlot(x.out, x.in); err != nil {
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
-	if im.beside {
-		defer web.ReleaseSlot(x.out)
-	}
+	defer web.ReleaseSlot(x.out)
 	var done ext.Imported
 	err := x.within(x.timeout, func() (err error) {
 		done, err = x.service.Import(x.ctx(), x.ask, im.records)

@@ -82,8 +82,7 @@ func (r *Rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	return state, ok
 }
 
-// wait takes one more for a step of a stream, and waits beside the gate until it
-// may. Then it has a place again.
+// wait takes one more for a step of a stream, and waits without a slot until it may.
 func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil
@@ -92,16 +91,17 @@ func (x *exchange) wait(c cost) error {
 	if ok {
 		return nil
 	}
-	web.ReleaseSlot(x.out)
-	for !ok {
-		select {
-		case <-x.service.After(state.Retry):
-		case <-x.ctx().Done():
-			return fault.Wrap(fault.Unavailable, "the request has ended", context.Cause(x.ctx()))
-		case <-web.ShuttingDown(x.ctx()).Done():
-			return errEnding
+	return web.WithoutSlot(x.out, x.in, func() error {
+		for !ok {
+			select {
+			case <-x.service.After(state.Retry):
+			case <-x.ctx().Done():
+				return fault.Wrap(fault.Unavailable, "the request has ended", context.Cause(x.ctx()))
+			case <-web.ShuttingDown(x.ctx()).Done():
+				return errEnding
+			}
+			state, ok = x.rates.allow(x.ask.Grant.Owner, c)
 		}
-		state, ok = x.rates.allow(x.ask.Grant.Owner, c)
-	}
-	return web.ReacquireSlot(x.out, x.in)
+		return nil
+	})
 }

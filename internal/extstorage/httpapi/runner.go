@@ -129,6 +129,7 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	if err != nil {
 		return unauthenticated(err)
 	}
+	web.Identify(x.out, client(tenant))
 	x.ask.Grant = ext.Grant{Owner: ext.Owner{Tenant: tenant}, Every: ext.Read | ext.Modify}
 	x.ask.Caller = ext.Caller{Kind: "runner", ID: service}
 	if id := x.in.Header.Get("X-Invocation-Id"); id != "" {
@@ -178,6 +179,9 @@ func (x *exchange) envelope() error {
 	}
 	if op.stream {
 		return op.serve(x, f)
+	}
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return err
 	}
 	return x.within(x.timeout, func() error { return op.serve(x, f) })
 }

@@ -3,7 +3,11 @@ package httpapi
 import "holdfast/internal/web"
 
 // body reads the whole body of a request, which its collection's limit bounds:
-// half a list of lines would be a list, too.
+// half a list of lines would be a list, too. Then it takes a slot for the request.
 func (h *Handler) body(x *exchange) ([]byte, error) {
-	return web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
+	body, err := web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
+	if err != nil {
+		return nil, err
+	}
+	return body, web.AcquireSlot(x.out, x.in)
 }

@@ -92,9 +92,15 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	if x.query, err = url.ParseQuery(x.in.URL.RawQuery); err != nil {
 		return errQuery
 	}
+	web.Identify(x.out, "sync "+strconv.FormatInt(x.owner.UID, 10))
 	x.ask.Collection = x.route.collection
 	if x.ask.If, err = precondition(x.in.Header); err != nil {
 		return err
+	}
+	if m := x.in.Method; m != http.MethodPut && m != http.MethodPost { // those read their body first
+		if err := web.AcquireSlot(x.out, x.in); err != nil {
+			return err
+		}
 	}
 	return act(h, x)
 }

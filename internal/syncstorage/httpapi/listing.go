@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
 
 func (h *Handler) list(x *exchange) error {
@@ -22,7 +23,7 @@ func (h *Handler) list(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	l, err := h.Service.List(x.in.Context(), x.owner, q)
+	l, err := h.Service.List(x.in.Context(), x.owner, q, func(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) })
 	if err != nil {
 		return err
 	}
