@@ -141,7 +141,7 @@ func (a *App) server() service.Server {
 	}
 	return service.Server{
 		PublicURL: a.publicURL(), Listen: srv.Listen, InternalListen: srv.InternalListen, Scheme: a.scheme(),
-		MasterSecrets: masters, Backoff: a.gate.Backoff, Address: a.address,
+		MasterSecrets: masters, QueueWait: srv.QueueWait, Backoff: a.gate.Backoff, Address: a.address,
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	if s.opened, err = tokenserver.NewService(o); err != nil {
 		return opened, err
 	}
-	h := &httpapi.Handler{Service: s.opened, Clock: d.Clock}
+	h := &httpapi.Handler{Service: s.opened, Clock: d.Clock, Verifications: httpapi.NewVerifications(d.Server.QueueWait)}
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
 	}}}

@@ -115,6 +115,7 @@ type Server struct {
 	InternalListen string // "" when there is none
 	Scheme         string // of the main and the internal listener
 	MasterSecrets  []string
+	QueueWait      time.Duration        // how long a request may wait for its turn
 	Backoff        func() time.Duration // how long clients that need not come back soon should stay away
 
 	// Address is where clients reach a listener that listens on an address.

@@ -13,7 +13,7 @@ func (h *Handler) takeEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: err}
 	}
-	if err := h.Service.TakeEvents(r.Context(), token); err != nil {
+	if err := h.verify(w, r, func() error { return h.Service.TakeEvents(r.Context(), token) }); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Length", "0")

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/fair"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/web"
 )
@@ -15,6 +17,39 @@ import (
 type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
+
+	// Verifications, when not nil, bounds the tokens that are verified at once, for
+	// which the accounts server may be asked. Addresses share it. A request has no
+	// slot of the listener's gate meanwhile, so that an accounts server which takes
+	// long holds up sign-ins only.
+	Verifications *fair.Pool
+}
+
+// NewVerifications returns a pool for Handler.Verifications. wait is how long a
+// sign-in may wait for its turn.
+func NewVerifications(wait time.Duration) *fair.Pool {
+	const most = 128
+	return fair.NewPool(fair.Options{Capacity: most, Reserve: fair.Reserve(most), Waiting: most, Wait: wait})
+}
+
+// verify calls fn, which verifies a token, and then takes a slot for the request.
+func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
+	if h.Verifications == nil {
+		if err := fn(); err != nil {
+			return err
+		}
+		return web.AcquireSlot(w, r)
+	}
+	address := web.Client(w)
+	if err := h.Verifications.Acquire(r.Context(), address, 1); err != nil {
+		return err
+	}
+	err := fn()
+	h.Verifications.Release(address, 1)
+	if err != nil {
+		return err
+	}
+	return web.AcquireSlot(w, r)
 }
 
 // Serve answers one request. The errors it returns are for WriteError; it has

@@ -28,7 +28,14 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 	if err != nil {
 		return err
 	}
-	identity, err := h.Service.AccessToken(r.Context(), token)
+	var identity tokenserver.Identity
+	err = h.verify(w, r, func() (err error) {
+		identity, err = h.Service.AccessToken(r.Context(), token)
+		if err == nil {
+			web.Identify(w, "accounts "+identity.FxAUID)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
