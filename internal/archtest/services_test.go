@@ -186,11 +186,11 @@ func (r service) rules() []rule {
 	tests := []string{root + "/**", "internal/db/*", "internal/auth/*", "internal/web/**", "internal/obs", "internal/testdb/**", "internal/openapitest"}
 	all := []rule{
 		{
-			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
+			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings", "internal/fair"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
 			reason: "the root holds the service's rules, to be read and tested without a server, a driver or another service",
 		},
 		{
-			who: []string{root + "/httpapi"}, ours: slices.Concat(own, leaves, []string{"internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
+			who: []string{root + "/httpapi"}, ours: slices.Concat(own, leaves, []string{"internal/fair", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
 			libs: r.wire, tests: tests,
 			reason: "httpapi speaks the protocol and leaves what is kept to the Store that it is given",
 		},
