@@ -37,7 +37,7 @@ type Server struct {
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Also accepted in tokens, while a new master secret is brought in."`
 	AdminToken       conf.Secret   `toml:"admin_token" doc:"The bearer token of the admin listener. Unset: generated into the secrets file."`
 
-	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of concurrent requests; more wait for queue_wait and are then answered with 503."`
+	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests that are worked on at once, shared by clients; more wait for queue_wait and are then answered with 503."`
 	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for one of max_requests."`
 	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
 	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time that a client may stall while it sends a body or reads an answer; each KiB transferred earns one second back."`

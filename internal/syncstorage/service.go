@@ -16,9 +16,10 @@ type Options struct {
 	Config Config
 	Clock  clock.Clock
 
-	// Streams is how many large listings may be read from the engine while
-	// their clients take them; at least one.
-	Streams int
+	// Connections is how many connections the Store has. As many listings are read at
+	// once, lest one user's requests fill the queue for connections, and half as many
+	// while their clients take them.
+	Connections int
 
 	// OverQuota is called after a write to a collection that leaves it, or its
 	// user, over a quota that is not enforced.
@@ -31,6 +32,7 @@ type Service struct {
 	store     Store
 	conf      Config
 	overQuota func(o Owner, collection string, used Used)
+	reads     turns // of listings
 	streams   streams
 }
 
@@ -45,7 +47,8 @@ func NewService(o Options) (*Service, error) {
 	}
 	return &Service{
 		store: o.Store, conf: o.Config, overQuota: o.OverQuota,
-		streams: newStreams(o.Streams, o.Config.PoolConnectionTimeout, o.Clock),
+		reads:   newTurns(o.Connections, o.Config.PoolConnectionTimeout),
+		streams: newStreams(o.Connections/2, o.Config.PoolConnectionTimeout, o.Clock),
 	}, nil
 }
 
@@ -243,7 +246,16 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	l, err := s.store.List(ctx, o, q)
+	read := func() (*Listing, error) {
+		if !s.reads.try(o) {
+			if err := idle(func() error { return s.reads.enter(ctx, o) }); err != nil {
+				return nil, err
+			}
+		}
+		defer s.reads.leave(o)
+		return s.store.List(ctx, o, q)
+	}
+	l, err := read()
 	if err != nil || l.Gathered {
 		return l, err
 	}
@@ -252,7 +264,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 		if err := idle(func() error { return s.streams.enter(ctx, o) }); err != nil {
 			return nil, err
 		}
-		if l, err = s.store.List(ctx, o, q); err != nil {
+		if l, err = read(); err != nil {
 			s.streams.leave(o)
 			return nil, err
 		}

@@ -136,8 +136,11 @@ func (b *pacedBody) linger() {
 	}
 	_ = b.conn.Flush()
 	if !b.late && !b.withheld() {
-		_ = b.conn.SetReadDeadline(time.Now().Add(lingerTime))
-		_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes)
+		end := time.Now().Add(lingerTime)
+		_ = b.conn.SetReadDeadline(end)
+		if _, err := io.CopyN(io.Discard, b.ReadCloser, lingerBytes); err == nil {
+			time.Sleep(time.Until(end)) // the peer cannot send more, and has time to read the answer
+		}
 	}
 	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http waits for nothing more
 }

@@ -93,11 +93,9 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	}
 	opened := &service.Opened{Databases: []*engine.Database{db}}
 	over := d.Metrics.Counter("holdfast_sync_over_quota_total", "Writes of users over a quota that is not enforced.")
-	// A client that takes a large listing slowly holds a connection; half of
-	// them are for everybody else.
 	_, _, connections := db.Connections()
 	s.opened, err = syncstorage.NewService(syncstorage.Options{
-		Store: store, Config: s.cfg, Clock: d.Clock, Streams: connections / 2,
+		Store: store, Config: s.cfg, Clock: d.Clock, Connections: connections,
 		OverQuota: func(o syncstorage.Owner, collection string, used syncstorage.Used) {
 			over.WithLabelValues().Inc()
 			d.Log.Warn("a user is over the quota, which is not enforced", "uid", o.UID, "collection", collection,

@@ -25,7 +25,7 @@ func bench(b *testing.B, store ss.Store) (serve func(method, target, body string
 		b.Fatal(err)
 	}
 	s := &server{clock: clock.NewManual(dawn)}
-	service, err := ss.NewService(ss.Options{Store: store, Config: conf, Clock: s.clock.Now, Streams: 16})
+	service, err := ss.NewService(ss.Options{Store: store, Config: conf, Clock: s.clock.Now, Connections: 32})
 	if err != nil {
 		b.Fatal(err)
 	}

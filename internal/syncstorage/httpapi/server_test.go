@@ -77,7 +77,7 @@ func start(t testing.TB, with setup) *server {
 		t.Fatal(err)
 	}
 	service, err := ss.NewService(ss.Options{
-		Store: store, Config: conf, Clock: s.clock.Now, Streams: 16,
+		Store: store, Config: conf, Clock: s.clock.Now, Connections: 32,
 		OverQuota: func(_ ss.Owner, _ string, used ss.Used) { s.over.Store(&used) },
 	})
 	if err != nil {

@@ -1,0 +1,147 @@
+package fault
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"holdfast/internal/testdb"
+	program "holdfast/test/binary"
+)
+
+// One client does all that it can to use the server up, and its neighbours are
+// answered, never with 503.
+func TestNeighbours(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		neighbours(t, testdb.SQLite(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		neighbours(t, t.TempDir(), servicesOn(testdb.PostgresDatabase(t))...)
+	})
+}
+
+func neighbours(t *testing.T, data string, vars ...string) {
+	t.Helper()
+	const neighbouring, large = 4, 4 << 20
+	h := openHouse(t, neighbouring+2, data, vars...)
+	attacker, reader := h.users[0], h.users[1]
+	for _, u := range []*user{attacker, reader} {
+		h.fill(u, "history", large)
+	}
+	body := `[{"id":"slow","payload":"` + strings.Repeat("x", 1000) + `"}]`
+	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs", body))
+	put := string(h.call(newInstall(t, 1), call{method: http.MethodPut, path: "/namespaces/settings/records/slow", body: `{"value":"` + strings.Repeat("x", 1000) + `"}`}))
+	for name, attack := range map[string]struct {
+		connections int
+		request     string
+	}{
+		"slow bodies":   {400, upload[:len(upload)-10]},
+		"slow values":   {400, put[:len(put)-10]},
+		"slow listings": {280, string(h.text(attacker, http.MethodGet, "/storage/history?full=1", ""))},
+	} {
+		conns := make([]net.Conn, attack.connections)
+		for i := range conns {
+			conn := h.dial(4 << 10)
+			_, err := io.WriteString(conn, attack.request)
+			must(t, err)
+			conns[i] = conn
+		}
+		beside := h.bystand(neighbouring)
+		in := newInstall(t, 2)
+		for i := range 20 {
+			if _, err := h.download(reader, "history"); err != nil {
+				t.Errorf("%s: a large listing of a neighbour: %v", name, err)
+			}
+			h.want(in, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0], call{
+				method: http.MethodPut, path: "/namespaces/settings/records/" + strings.ReplaceAll(name, " ", "-"), body: `{"value":1}`,
+			})
+		}
+		t.Log(name)
+		beside.stop()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+// Sign-ins with tokens that only the accounts server could judge, while it does not
+// answer, hold up neither other requests nor sign-ins from elsewhere.
+func TestSlowAccountsServer(t *testing.T) {
+	t.Parallel()
+	const attacks = 600
+	hang := make(chan struct{})
+	asked := make(chan struct{}, attacks)
+	accounts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-hang
+	}))
+	defer accounts.Close()
+	defer close(hang)
+	vars := append(append(accountsVars(), extVars()...), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1",
+		"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+accounts.URL, "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=true")
+	s := program.Start(t, testdb.SQLite(t), vars...)
+	client := &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: attacks}}
+	t.Cleanup(client.CloseIdleConnections)
+	signIn := func(from, token string) (int, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/1.0/sync/1.5", nil)
+		if err != nil {
+			return 0, err
+		}
+		req.Header.Set("X-Forwarded-For", from)
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("X-KeyID", "1-"+base64.RawURLEncoding.EncodeToString(make([]byte, 16)))
+		resp, err := client.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, errors.Join(err, resp.Body.Close())
+	}
+	var attacking sync.WaitGroup
+	defer attacking.Wait() // bounded by the server's timeouts
+	for i := range attacks {
+		attacking.Go(func() {
+			if status, err := signIn("192.0.2.1", fmt.Sprintf("garbage-%d", i)); err == nil && status != http.StatusServiceUnavailable {
+				t.Errorf("a garbage token: %d", status)
+			}
+		})
+	}
+	for range 50 {
+		<-asked
+	}
+	token := accessToken(t, "neighbour")
+	storage := s.Token(1)
+	for range 20 {
+		if status, err := signIn("198.51.100.1", token); err != nil || status != http.StatusOK {
+			t.Errorf("a neighbour's sign-in: %d, %v", status, err)
+		}
+		storage.Want(t, http.StatusOK, http.MethodGet, "/info/collections", "")
+	}
+}
+
+// accessToken is one that the key of accountsVars verifies.
+func accessToken(t *testing.T, account string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsKey(), KeyID: "fault"}},
+		(&jose.SignerOptions{}).WithType("at+jwt"))
+	must(t, err)
+	token, err := jwt.Signed(signer).Claims(map[string]any{
+		"sub": account, "scope": "https://identity.mozilla.com/apps/oldsync", "exp": time.Now().Add(time.Hour).Unix(), "fxa-generation": 1,
+	}).Serialize()
+	must(t, err)
+	return token
+}
