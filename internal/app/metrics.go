@@ -102,10 +102,11 @@ func (a *App) readReadiness(set obs.Set) {
 func (a *App) observeGate(g *web.Gate) {
 	m := a.metrics
 	m.Gauge("holdfast_load", "Share of server.max_requests that is in use; over 1 requests wait.", func(set obs.Set) { set(g.Load()) })
-	m.Gauge("holdfast_http_requests", "Requests under way, by whether they are worked on or wait for that.", func(set obs.Set) {
+	m.Gauge("holdfast_http_requests", "Requests under way: worked on, waiting for that, or idle (receiving a body, sending an answer, waiting for something else).", func(set obs.Set) {
 		c := g.Stats()
 		set(float64(c.Inside), "active")
 		set(float64(c.Waiting), "waiting")
+		set(float64(c.Idle), "idle")
 	}, "state")
 	m.Gauge("holdfast_http_requests_max", "Most requests that are worked on at once.", func(set obs.Set) { set(float64(g.Stats().Places)) })
 	m.Total("holdfast_http_requests_shed_total", "Requests that were turned away because too much was under way.", func(set obs.Set) { set(float64(g.Stats().Shed)) })

@@ -3,6 +3,7 @@ package web
 import (
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/fair"
@@ -15,6 +16,7 @@ import (
 type Gate struct {
 	slots *fair.Pool
 	limit int
+	open  atomic.Int64 // requests, with a slot or without
 }
 
 // NewGate returns a gate with limit slots. As many requests again may wait for one,
@@ -91,6 +93,7 @@ type GateStats struct {
 	Places  int   // most that are worked on at once
 	Inside  int   // worked on now
 	Waiting int   // for a slot
+	Idle    int   // without a slot: the body is being received, the answer sent, or something else awaited
 	Clients int   // whose requests these are
 	Shed    int64 // turned away so far
 }
@@ -98,7 +101,10 @@ type GateStats struct {
 // Stats counts the requests at the gate.
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
-	return GateStats{Places: g.limit, Inside: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused}
+	return GateStats{
+		Places: g.limit, Inside: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused,
+		Idle: max(int(g.open.Load()-s.Used)-s.Waiting, 0), // one may have ended in between
+	}
 }
 
 // Load is the share of the slots that is taken, plus the share of those that may

@@ -112,7 +112,10 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	w.Header().Set("X-Request-Id", id)
 	body := paceBody(w, r, o.Pace)
 	rec := newResponse(w, body, o.Pace)
-	rec.gate = o.Gate
+	if rec.gate = o.Gate; o.Gate != nil {
+		o.Gate.open.Add(1)
+		defer o.Gate.open.Add(-1)
+	}
 	rec.address = func() string { return m.Resolver.Network(r) }
 
 	err := service.serve(rec, r, at)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,14 +84,16 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 	})
 }
 
-// loaded is how many requests are under way, of the default of
-// server.max_requests.
-func loaded(metrics string) float64 {
-	_, text, _ := strings.Cut(metrics, "\nholdfast_load ")
-	text, _, _ = strings.Cut(text, "\n")
-	share, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return math.Inf(1)
+// loaded is how many requests are under way.
+func loaded(metrics string) (n int) {
+	for _, found := range underWay.FindAllStringSubmatch(metrics, -1) {
+		some, err := strconv.Atoi(found[1])
+		if err != nil {
+			return math.MaxInt
+		}
+		n += some
 	}
-	return share * 256
+	return n
 }
+
+var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)

@@ -290,7 +290,7 @@ func TestLargeDownload(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		// Nothing is read until the server cannot send any more.
-		s.server.AwaitMetric(`holdfast_http_requests{state="active"} 1`)
+		s.server.AwaitMetric(`holdfast_http_requests{state="idle"} 1`)
 		n, err := io.Copy(io.Discard, resp.Body)
 		if err != nil || n < records*each {
 			t.Errorf("%d bytes of %d, %v", n, records*each, err)
@@ -352,10 +352,10 @@ func TestAbort(t *testing.T) {
 		if _, err := conn.Write(wire.Bytes()[:wire.Len()/2]); err != nil {
 			t.Fatal(err)
 		}
-		s.server.AwaitMetric(`holdfast_http_requests{state="active"} 1`)
+		s.server.AwaitMetric(`holdfast_http_requests{state="idle"} 1`)
 		conn.Close()
 		metrics := s.server.AwaitAnswer("/metrics", func(_ int, body string) bool {
-			return strings.Contains(body, "\nholdfast_http_requests{state=\"active\"} 0\n") &&
+			return strings.Contains(body, "\nholdfast_http_requests{state=\"idle\"} 0\n") &&
 				strings.Contains(body, `holdfast_http_request_duration_seconds_count{method="PUT"`)
 		})
 		if strings.Contains(metrics, `status="5`) {
