@@ -163,8 +163,7 @@ func TestToyService(t *testing.T) {
 		`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="toy",statement="toy"}`, `route="toys",service="toy",status="400"`)
 
 	_, text = run("check") // the accounts server cannot be reached
-	want("check", text, "toy database", "toy.db: reached, tables are up to date")
-	want("check", text, "toy.listen", "127.0.0.1:0 is free")
+	want("check", text, "toy database", "toy.db: reached, tables are up to date", "toy.listen", "127.0.0.1:0 is free")
 	status, text := run("toy")
 	if status != 0 {
 		t.Errorf("the command: %d\n%s", status, text)

@@ -109,7 +109,7 @@ func (b *pacedBody) finish(answer http.Header) {
 	}
 	if !b.late && !b.withheld() {
 		_ = b.conn.SetReadDeadline(time.Now().Add(restTime))
-		if _, err := io.CopyN(io.Discard, b.ReadCloser, restBytes); err == io.EOF {
+		if _, err := io.CopyN(io.Discard, b.ReadCloser, restBytes); errors.Is(err, io.EOF) {
 			b.end()
 			return
 		}
