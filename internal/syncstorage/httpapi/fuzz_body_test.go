@@ -21,7 +21,7 @@ func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		"", "[]", "{}", "[", "[[", "null", `[{"id":"a"}]`, `[{"id":"a","payload":"x","sortindex":-1,"ttl":5}]`, `[{"id":"a","payload":"\ud83d\ude00\n\"\\\/\u0000"}]`,
 		`[{"id":"a","payload":"\ud800"}]`, `[{"id":"a","payload":"\udc00\ud800"}]`, `[{"id":"a","payload":"\\ud800"}]`, `[{"id":"a","id":"b"}]`, `[{"id":"a"},{"id":"a"}]`,
-		`[{"id":"a","sortindex":1e9}]`, `[{"id":"a","sortindex":1.0}]`, `[{"id":"a","sortindex":-0}]`, `[{"id":"a","ttl":01}]`, `[{"id":"a","ttl":1000000000000000000000000000000}]`,
+		`[{"id":"a","sortindex":1e9}]`, `[{"id":"a","sortindex":1.0}]`, `[{"id":"a","sortindex":-0}]`, `[{"id":"a","sortindex":100000000000000000000.0}]`, `[{"id":"a","ttl":100000000000000000000e1}]`, `[{"id":"a","ttl":01}]`, `[{"id":"a","ttl":1000000000000000000000000000000}]`,
 		`[{"id":"a","x":[{"y":[null,true,false,"z",1.5e-3]}]}]`, `[{"id":"a","modified":1,"collection":"b"}]`, "[{\"id\":\"a\",\"payload\":\"\xff\"}]", `[{"id":"a",}]`, `[{"id":"a"},]`,
 		`[{"\u0069d":"a"}]`, ` [ { "id" : "a" } ] `, `[{"id":"a"}]-`, `[{"id":"a"}]x`, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "{\"id\":\"a\"}\r\n\r\n", "[{\"id\":\"a\",\"payload\":\"a\tb\"}]",
 		`[{"id":null,"payload":null}]`, `[{"id":""}]`, "\ufeff[]", `[{"id":"é"}]`, `[{"id":"a","modified":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}]`,

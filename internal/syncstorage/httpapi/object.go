@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -144,6 +145,9 @@ func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	raw, err := d.json.Raw()
 	if err != nil {
 		return v, false, err
+	}
+	if bytes.ContainsAny(raw, ".eE") { // ParseInt calls a long one out of range before it sees these
+		return v, false, nil
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
