@@ -89,6 +89,18 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	return ErrFull
 }
 
+// Do calls fn while the client has a unit. A nil pool has no bounds.
+func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
+	if p == nil {
+		return fn()
+	}
+	if err := p.Acquire(ctx, name, 1); err != nil {
+		return err
+	}
+	defer p.Release(name, 1)
+	return fn()
+}
+
 // TryAcquire takes n units for a client if it may have them at once.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()

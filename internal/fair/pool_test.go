@@ -197,6 +197,27 @@ func TestPoolModel(t *testing.T) {
 	})
 }
 
+// Do gives its unit back however fn ends, and a nil pool has no bounds.
+func TestDo(t *testing.T) {
+	t.Parallel()
+	p := pool(1, 0, 0)
+	failure := errors.New("failure")
+	if err := p.Do(t.Context(), "a", func() error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = p.Do(t.Context(), "a", func() error { panic("bug") })
+		t.Error("the panic is lost")
+	}()
+	if s := p.Stats(); s.Used != 0 || s.Clients != 0 {
+		t.Errorf("something is left: %+v", s)
+	}
+	if err := (*fair.Pool)(nil).Do(t.Context(), "a", func() error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("without a pool: %v", err)
+	}
+}
+
 // Many clients at once: all come through, and nothing is left.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()

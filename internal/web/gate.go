@@ -15,7 +15,6 @@ import (
 // It is safe for concurrent use.
 type Gate struct {
 	slots *fair.Pool
-	limit int
 	open  atomic.Int64 // requests, with a slot or without
 }
 
@@ -24,7 +23,7 @@ type Gate struct {
 // does not get above its share.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
-	return &Gate{limit: limit, slots: fair.NewPool(fair.Options{
+	return &Gate{slots: fair.NewPool(fair.Options{
 		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: limit, Wait: wait,
 	})}
 }
@@ -102,7 +101,7 @@ type GateStats struct {
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{
-		Places: g.limit, Inside: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused,
+		Places: int(s.Capacity), Inside: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused,
 		Idle: max(int(g.open.Load()-s.Used)-s.Waiting, 0), // one may have ended in between
 	}
 }

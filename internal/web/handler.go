@@ -116,7 +116,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		o.Gate.open.Add(1)
 		defer o.Gate.open.Add(-1)
 	}
-	rec.address = func() string { return m.Resolver.Network(r) }
+	rec.request, rec.resolver = r, m.Resolver
 
 	err := service.serve(rec, r, at)
 	begun := rec.status != 0

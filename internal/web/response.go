@@ -14,10 +14,11 @@ type response struct {
 	conn   *http.ResponseController // nil: no limit
 	body   *pacedBody               // of the request; nil: none
 
-	gate    *Gate         // nil: none
-	slot    string        // the client whose slot of the gate the request has; "" when it has none
-	client  string        // who sent the request, "" as long as only its address is known
-	address func() string // of the peer
+	request  *http.Request
+	resolver *Resolver // nil: the address of the client is not known
+	gate     *Gate     // nil: no limit
+	slot     string    // the client whose slot of the gate the request has; "" without a slot
+	client   string    // that sent the request; "" while only its address is known
 }
 
 // newResponse also lifts the server's own deadline for the answer, which counts
@@ -78,8 +79,8 @@ func (r *response) Write(p []byte) (written int, err error) {
 
 // chargedTo names the client that the request is charged to.
 func (r *response) chargedTo() string {
-	if r.client == "" && r.address != nil {
-		r.client = "address " + r.address()
+	if r.client == "" && r.resolver != nil {
+		r.client = "address " + r.resolver.Network(r.request)
 	}
 	return r.client
 }

@@ -18,10 +18,10 @@ type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
 
-	// Verifications, when not nil, bounds the tokens that are verified at once, for
+	// Verifications bounds the tokens that are verified at once, for
 	// which the accounts server may be asked. Addresses share it. A request has no
 	// slot of the listener's gate meanwhile, so that an accounts server which takes
-	// long holds up sign-ins only.
+	// long holds up sign-ins only. nil: no bound.
 	Verifications *fair.Pool
 }
 
@@ -34,19 +34,7 @@ func NewVerifications(wait time.Duration) *fair.Pool {
 
 // verify calls fn, which verifies a token, and then takes a slot for the request.
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
-	if h.Verifications == nil {
-		if err := fn(); err != nil {
-			return err
-		}
-		return web.AcquireSlot(w, r)
-	}
-	address := web.Client(w)
-	if err := h.Verifications.Acquire(r.Context(), address, 1); err != nil {
-		return err
-	}
-	err := fn()
-	h.Verifications.Release(address, 1)
-	if err != nil {
+	if err := h.Verifications.Do(r.Context(), web.Client(w), fn); err != nil {
 		return err
 	}
 	return web.AcquireSlot(w, r)
