@@ -165,7 +165,7 @@ func TestCompare(t *testing.T) {
 // fails when their arguments part.
 func TestRunOnPostgres(t *testing.T) {
 	t.Parallel()
-	testdb.Postgres(t) // skips where there is none
+	testdb.Postgres(t) // skips without a server
 	o, err := parse([]string{"-binary", binary.Path(), "-engines", "postgres", "-window", "20ms", "-runs", "1", "-connections", "2", "-parts", "load,rows,ext,extrows,outbox", "-rows", "1e3"})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // TestRunOnSpanner is TestRun on the emulator, of the part that is measured there.
 func TestRunOnSpanner(t *testing.T) {
 	t.Parallel()
-	testdb.Spanner(t) // skips where there is none
+	testdb.Spanner(t) // skips without an emulator
 	o, err := parse([]string{"-binary", binary.Path(), "-engines", "spanner", "-window", "20ms", "-runs", "1", "-connections", "1", "-parts", "load,memory"})
 	if err != nil {
 		t.Fatal(err)

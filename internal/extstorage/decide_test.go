@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/extstorage/storetest"
 )
 
-// TestDecide holds the rule against the table that every backend is held against.
+// TestDecide checks the rule against the table of cases that every backend must pass.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for _, c := range storetest.DecideCases() {

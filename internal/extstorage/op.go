@@ -64,7 +64,7 @@ var ErrNoRecord error = fault.New(fault.NotFound, "no such record")
 // Effect is what an operation does to a stored row, nil when there is none.
 type Effect struct {
 	Item Item
-	Next *Header // the row after it; nil: there is none
+	Next *Header // the row after it; nil if the record no longer exists
 
 	// Change takes the next number of the install's sequence; "": there is
 	// none. Revision is that of the record written or taken away.

@@ -56,7 +56,7 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 
 // MismatchError is a precondition that does not hold.
 type MismatchError struct {
-	Current Revision // of the record; 0: there is none
+	Current Revision // of the record; 0 if it does not exist
 	Header  bool     // the precondition was a header (412), not in the body (409)
 }
 

@@ -12,7 +12,7 @@ import (
 type guardCase struct {
 	name         string
 	precondition ext.Precondition
-	revision     ext.Revision // of the record; 0: there is none
+	revision     ext.Revision // of the record; 0 if it does not exist
 	seq          ext.Seq
 	want, delete error // of Check and of CheckDelete: nil or a *MismatchError
 }

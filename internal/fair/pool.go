@@ -194,8 +194,8 @@ func (p *Pool) refuseOne() {
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
 // grant gives what is free to those who wait: first to the client that uses the
-// least, and of those to the one that has waited longest. A waiter for which not
-// enough is free holds back those behind it, so that it has its turn.
+// least, and of those to the one that has waited longest. A waiter that needs more
+// than is free holds back those behind it, so that it gets its turn.
 func (p *Pool) grant() {
 	for p.waiting > 0 {
 		var next *client

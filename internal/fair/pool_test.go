@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -71,10 +72,10 @@ func TestLargeRequest(t *testing.T) {
 	}
 }
 
-// wait starts an acquisition and returns when it waits.
+// wait starts an acquisition and returns when it waits or has ended. It is for a
+// bubble of synctest.
 func wait(t *testing.T, p *fair.Pool, name string, n int64, got chan<- string) {
 	t.Helper()
-	before := p.Stats()
 	go func() {
 		if err := p.Acquire(t.Context(), name, n); err == nil {
 			got <- name
@@ -82,14 +83,16 @@ func wait(t *testing.T, p *fair.Pool, name string, n int64, got chan<- string) {
 			got <- name + " refused"
 		}
 	}()
-	for s := before; s.Waiting == before.Waiting && s.Refused == before.Refused; s = p.Stats() {
-		time.Sleep(time.Millisecond)
-	}
+	synctest.Wait()
 }
 
 // What becomes free goes to the client that has least.
 func TestTurns(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, turns)
+}
+
+func turns(t *testing.T) {
 	p := pool(8, 1, 10)
 	most(p, "a")
 	p.TryAcquire("b", 1)
@@ -115,6 +118,10 @@ func TestTurns(t *testing.T) {
 // A client with many waiters does not keep others from waiting.
 func TestWaitingIsShared(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, waitingIsShared)
+}
+
+func waitingIsShared(t *testing.T) {
 	p := pool(2, 0, 3)
 	p.TryAcquire("a", 2)
 	got := make(chan string, 10)
@@ -150,8 +157,8 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// Under any sequence of operations a pool is never overdrawn, forgets who has
-// nothing, lets nobody above its share into the reserve, and leaves nobody waiting
+// Under any sequence of operations a pool is never overdrawn, forgets clients that
+// have nothing, lets nobody above its share into the reserve, and leaves nobody waiting
 // for what is free.
 func TestPoolModel(t *testing.T) {
 	t.Parallel()

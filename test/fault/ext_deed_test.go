@@ -87,7 +87,7 @@ func (c change) String() string {
 type act struct {
 	op string // "put", "delete", "check" or "increment", as a batch spells it
 	spot
-	before, after entry // revision 0: there is none
+	before, after entry // revision 0: it does not exist
 	by            int64 // of an increment
 }
 

@@ -17,7 +17,7 @@ func (r Refusals) Reasons() (all []string) {
 	return all
 }
 
-// Reason is the reason of an error, "" when it is none of these.
+// Reason returns the reason of an error, or "" for any other error.
 func (r Refusals) Reason(err error) string {
 	for _, one := range r {
 		if errors.Is(err, one.Err) {

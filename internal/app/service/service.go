@@ -112,7 +112,7 @@ type Deps struct {
 type Server struct {
 	PublicURL      string // "" when unset; without a slash at its end
 	Listen         string // address of the main listener
-	InternalListen string // "" when there is none
+	InternalListen string // "" if unset
 	Scheme         string // of the main and the internal listener
 	MasterSecrets  []string
 	QueueWait      time.Duration        // how long a request may wait for its turn

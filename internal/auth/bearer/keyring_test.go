@@ -119,7 +119,7 @@ func isSigned(public any, text string, signature []byte) bool {
 	return false
 }
 
-// signedBy is a token over any bytes, as who has the key could make it.
+// signedBy signs any bytes as a token, as the owner of the key could.
 func signedBy(t testing.TB, private any, header, payload string) string {
 	t.Helper()
 	text := encoding.EncodeToString([]byte(header)) + "." + encoding.EncodeToString([]byte(payload))

@@ -35,7 +35,7 @@ type action struct {
 	serve  func(*exchange) error
 	cost   cost
 	params []string // in the query
-	media  string   // of the body; "": there is none
+	media  string   // of the body; "" without a body
 	limit  int64    // of the body, in bytes
 	stream bool     // reads its body, or takes its time, by itself
 	times  int      // of the request's time; 0 is once

@@ -32,7 +32,7 @@ const (
 	MaxSubschemas = 2_000   // in the document
 	MaxPointers   = 1 << 20 // bytes of the pointers to all subschemas: the library keeps several of each
 	MaxPattern    = 10_000  // instructions of all regular expressions together
-	MaxInPlace    = 1_000   // subschemas that one value is held against, references followed
+	MaxInPlace    = 1_000   // subschemas that one value is validated against, references followed
 	MaxWrittenOut = 50_000  // subschemas when every reference is written out, recursion once
 
 	// MaxSteps is what one validation may take: roughly one for each subschema

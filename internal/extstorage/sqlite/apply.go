@@ -26,7 +26,7 @@ type step struct {
 	keys  map[ext.Namespace]*space // whose counters the step has asked for
 	head  *row                     // what the write's first operation finds, once that was read
 	ns    ext.Namespace            // whose schema was read last
-	ver   ext.SchemaVersion        // of the active schema of ns; 0: there is none
+	ver   ext.SchemaVersion        // of the active schema of ns; 0 without an active schema
 
 	countedAt ext.Moment // of has
 	recounted bool       // countedAt is no longer what is stored
@@ -35,7 +35,7 @@ type step struct {
 
 // row is a record as it was found.
 type row struct {
-	header *ext.Header // nil: there is none
+	header *ext.Header // nil if it does not exist
 	id     int64
 }
 
@@ -81,7 +81,7 @@ func (st *step) found(last ext.Seq, known bool) {
 	}
 }
 
-// active is the version of the active schema of a namespace; 0: there is none.
+// active returns the version of the active schema of a namespace, or 0 without one.
 func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	if st.ns == ns {
 		return st.ver, nil
@@ -250,7 +250,7 @@ func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect
 // effect is what an operation will do to a record.
 type effect struct {
 	ext.Effect
-	old *ext.Header // the record before it; nil: there is none
+	old *ext.Header // the record before it; nil if it did not exist
 	seq ext.Seq     // of its change
 
 	before *effect // the last one before it on the same record; nil: the row was read

@@ -40,7 +40,7 @@ func instances(t *testing.T, emulator string) []*instancepb.Instance {
 
 func TestDatabaseIsEmptyAndDropped(t *testing.T) {
 	t.Parallel()
-	testdb.Spanner(t) // skips here, not in the subtest, where there is none
+	testdb.Spanner(t) // skips here, not in the subtest, without an emulator
 	var emulator, fresh string
 	t.Run("use", func(t *testing.T) {
 		emulator, fresh = Database(t)
@@ -64,7 +64,7 @@ func TestDatabaseIsEmptyAndDropped(t *testing.T) {
 
 func TestNameIsDroppedWhenTheTestMadeIt(t *testing.T) {
 	t.Parallel()
-	testdb.Spanner(t) // skips here, not in the subtest, where there is none
+	testdb.Spanner(t) // skips here, not in the subtest, without an emulator
 	var emulator, made string
 	t.Run("use", func(t *testing.T) {
 		emulator, made = Name(t)
