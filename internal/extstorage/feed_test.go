@@ -174,55 +174,72 @@ func (j slowValidator) Validate(document []byte, v canonjson.Value) error {
 	return j.validator.Validate(document, v)
 }
 
-// TestSchemasAreTriedBesides: a dry run ends with its request, in the middle of a
-// page; there are only so many at a time, and only so many requests wait.
-func TestSchemasAreTriedBesides(t *testing.T) {
+// waitingSlot is the slot of a request that says when it waits without it.
+type waitingSlot chan struct{}
+
+func (s waitingSlot) Without(wait func() error) error {
+	s <- struct{}{}
+	return wait()
+}
+
+// TestSchemasTakeTurns: dry runs of a tenant wait for each other, without their
+// slots, and not those of another tenant for them; a dry run ends with its request,
+// in the middle of a page.
+func TestSchemasTakeTurns(t *testing.T) {
 	t.Parallel()
 	slow := slowValidator{newValidator(), make(chan struct{}), make(chan struct{})}
 	m := newService(t, func(o *ext.Options) { o.Validators = slow })
 	for i := range 3 {
 		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), "1"))
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	other := m.r
+	other.Grant.Owner.Tenant = "00000000-0000-4000-8000-000000000001"
+	put := task(ext.PutTask, "k", "1")
+	if _, err := m.Do(t.Context(), other, put); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error)
-	check := func(ctx context.Context) {
-		_, err := m.CheckSchema(ctx, m.r, "a", []byte(`true`))
+	check := func(ctx context.Context, r ext.Request) {
+		_, err := m.CheckSchema(ctx, r, "a", []byte(`true`))
 		ended <- err
 	}
-	for range 2 {
-		go check(ctx)
-		<-slow.begun
-	}
-	third, leave := context.WithCancel(t.Context())
-	go check(third)
+	ctx, cancel := context.WithCancel(t.Context())
+	go check(ctx, m.r)
+	<-slow.begun
+	waiting := m.r
+	slot := make(waitingSlot)
+	waiting.Slot = slot
+	gone, leave := context.WithCancel(t.Context())
+	go check(gone, waiting)
+	<-slot
 	leave()
 	if err := <-ended; !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a third at once: %v", err)
+		t.Errorf("a request that ended while it waited: %v", err)
 	}
-	for range 31 {
-		go check(ctx)
+	for range 5 {
+		go check(t.Context(), waiting)
+		<-slot
 	}
-	if err := <-ended; !fault.Is(err, fault.Unavailable) {
-		t.Errorf("one more than may wait: %v", err)
-	}
-	if _, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(`true`)); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a schema to be registered beside those: %v", err)
-	}
+	go check(t.Context(), other)
+	<-slow.begun
 	cancel()
 	close(slow.goOn)
-	for range 32 {
-		if err := <-ended; !fault.Is(err, fault.Unavailable) {
-			t.Errorf("a dry run whose request has ended: %v", err)
-		}
-	}
 	go func() {
-		for range 3 {
+		for range 5 * 3 {
 			<-slow.begun
 		}
 	}()
-	go check(t.Context())
-	if err := <-ended; err != nil {
-		t.Errorf("when there is a place again: %v", err)
+	cut := 0
+	for range 7 {
+		err := <-ended
+		if fault.Is(err, fault.Unavailable) {
+			cut++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if cut != 1 {
+		t.Errorf("%d ended as unavailable, want the one whose request ended", cut)
 	}
 }
 

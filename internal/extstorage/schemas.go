@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/fair"
 	"holdfast/internal/fault"
 )
 
@@ -112,12 +113,7 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	if document, err = s.canonicalSchema(document); err != nil {
 		return Schema{}, err
 	}
-	leave, err := s.enterTry(r.Grant.Owner)
-	if err != nil {
-		return Schema{}, err
-	}
-	defer leave()
-	if err := s.try(ctx, p.Owner, ns, document); err != nil {
+	if err := s.try(ctx, r, ns, document); err != nil {
 		return Schema{}, err
 	}
 	by, err := parseUUID(r.Caller.ID)
@@ -127,8 +123,10 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	return s.opts.Registry.Register(ctx, p.Owner, ns, document, by, s.moment())
 }
 
-func (s *Service) try(ctx context.Context, o Owner, ns Namespace, document []byte) error {
-	page, err := s.opts.Store.List(ctx, o, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
+// try tries a document with the first records of its namespace. It waits for its
+// turn.
+func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
+	page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
 	if err != nil {
 		return err
 	}
@@ -136,7 +134,7 @@ func (s *Service) try(ctx context.Context, o Owner, ns Namespace, document []byt
 	for i := range page.Records {
 		values[i] = []byte(page.Records[i].Value)
 	}
-	return s.opts.Documents.Trial(ctx, document, values)
+	return r.do(ctx, s.trials, func() error { return s.opts.Documents.Trial(ctx, document, values) })
 }
 
 // Schemas lists the versions of a namespace, the newest first.
@@ -165,22 +163,16 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 // CheckSchema compares a document with the active schema and holds the stored
 // records against it. It registers nothing.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte) (report SchemaReport, err error) {
-	p, err := s.may(ctx, r.Grant, ns, Read)
-	if err != nil {
+	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
 	}
 	if document, err = s.canonicalSchema(document); err != nil {
 		return report, err
 	}
-	leave, err := s.enterTry(r.Grant.Owner)
-	if err != nil {
+	if err := s.try(ctx, r, ns, document); err != nil {
 		return report, err
 	}
-	defer leave()
-	if err := s.try(ctx, p.Owner, ns, document); err != nil {
-		return report, err
-	}
-	return s.report(ctx, p.Owner, ns, document)
+	return s.report(ctx, r, ns, document)
 }
 
 // CheckVersion is CheckSchema of a version that is registered: ErrNoSchema.
@@ -189,57 +181,48 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	if err != nil {
 		return report, err
 	}
-	leave, err := s.enterTry(r.Grant.Owner)
-	if err != nil {
-		return report, err
-	}
-	defer leave()
 	for _, sc := range all {
 		if sc.Version == v {
-			return s.report(ctx, r.Grant.Owner, ns, sc.Document)
+			return s.report(ctx, r, ns, sc.Document)
 		}
 	}
 	return report, ErrNoSchema
 }
 
-// report compares a document with the active one, and makes the dry run.
-func (s *Service) report(ctx context.Context, o Owner, ns Namespace, document []byte) (report SchemaReport, err error) {
-	select {
-	case s.dryRuns <- struct{}{}:
-		defer func() { <-s.dryRuns }()
-	case <-ctx.Done():
-		return report, fault.Wrap(fault.Unavailable, "there are too many dry runs at once", context.Cause(ctx))
-	}
-	active, err := s.opts.Registry.Active(ctx, o, ns)
-	if err != nil {
-		return report, err
-	}
-	report.Active, report.Compatibility.Effect = active.Version, "harmless"
-	if active.Version != 0 {
-		if report.Compatibility, err = s.opts.Documents.Compatible(active.Document, document); err != nil {
-			return report, err
+// report compares a document with the active one, and makes the dry run. It waits
+// for its turn.
+func (s *Service) report(ctx context.Context, r Request, ns Namespace, document []byte) (report SchemaReport, err error) {
+	o := r.Grant.Owner
+	err = r.do(ctx, s.dryRuns, func() error {
+		active, err := s.opts.Registry.Active(ctx, o, ns)
+		if err != nil {
+			return err
 		}
-	}
-	report.DryRun, err = s.dryRun(ctx, o, ns, document)
+		report.Active, report.Compatibility.Effect = active.Version, "harmless"
+		if active.Version != 0 {
+			if report.Compatibility, err = s.opts.Documents.Compatible(active.Document, document); err != nil {
+				return err
+			}
+		}
+		report.DryRun, err = s.dryRun(ctx, o, ns, document)
+		return err
+	})
 	return report, err
 }
 
 // What trying schemas may take of a server: hostile ones keep a processor busy for
-// as long as the request may take, and who reads and writes records has to get
-// through beside them.
+// as long as the request may take, and clients that read and write records have to
+// get through beside them. Of each kind there may be so many at a time, and of one
+// tenant one less.
 const (
-	schemaTries = 32 // requests that try a schema, or wait for that
-	triesOfOne  = 4  // of them, of an install
-	dryRuns     = 2  // at a time, with the comparison before each
+	schemaTurns   = 2
+	schemaWaiting = 256 // requests that wait for their turn
 )
 
-// enterTry counts one more request that tries a schema; leave ends it.
-func (s *Service) enterTry(o Owner) (leave func(), err error) {
-	leave, ok := s.schemaTries.Enter(o)
-	if !ok {
-		return nil, fault.New(fault.Unavailable, "too many schemas are tried at once")
-	}
-	return leave, nil
+func newSchemaPool(c *Config) *fair.Pool {
+	return fair.NewPool(fair.Options{
+		Capacity: schemaTurns, Reserve: fair.Reserve(schemaTurns), Waiting: schemaWaiting, Wait: c.RequestTimeout,
+	})
 }
 
 // dryRun goes through the records of a namespace page by page.

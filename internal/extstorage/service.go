@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
+	"holdfast/internal/fair"
 	"holdfast/internal/fault"
 )
 
@@ -62,9 +63,9 @@ type Service struct {
 	installs *lru.Cache[Owner, seenInstall]
 	schemas  seenSchemas
 
-	waits       *TenantLimiter
-	schemaTries *TenantLimiter
-	dryRuns     chan struct{} // a place for each
+	waits   *fair.Pool // requests that wait
+	trials  *fair.Pool // trials of schemas
+	dryRuns *fair.Pool // dry runs, with the comparison before each
 }
 
 // NewService returns the service, or fault.Invalid when an option is missing that
@@ -82,7 +83,7 @@ func NewService(o Options) (*Service, error) {
 	return &Service{
 		opts: o, limits: DefaultLimits(), cursors: sealer{o.CursorKeys},
 		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
-		waits: NewTenantLimiter(maxWaits, waitsOfOne), schemaTries: NewTenantLimiter(schemaTries, triesOfOne), dryRuns: make(chan struct{}, dryRuns),
+		waits: newWaits(), trials: newSchemaPool(&o.Config), dryRuns: newSchemaPool(&o.Config),
 	}, nil
 }
 
@@ -94,6 +95,45 @@ type Request struct {
 	Grant          Grant
 	Caller         Caller
 	IdempotencyKey *IdempotencyKey // for writes: nil, or the key by which it happens once
+	Slot           Slot            // nil: it has none
+}
+
+// Slot is the place of a request among those that the server works on at once.
+type Slot interface {
+	// Without calls wait while the request has no slot, so that others may work.
+	Without(wait func() error) error
+}
+
+// do calls fn while the tenant of the request has a unit of a pool. It waits for
+// that without its slot.
+func (r *Request) do(ctx context.Context, p *fair.Pool, fn func() error) error {
+	client := string(r.Grant.Owner.Tenant)
+	acquired := p.TryAcquire(client, 1)
+	defer func() {
+		if acquired {
+			p.Release(client, 1)
+		}
+	}()
+	if !acquired {
+		if err := r.withoutSlot(func() error {
+			err := p.Acquire(ctx, client, 1)
+			acquired = err == nil
+			return err
+		}); err != nil {
+			if ctx.Err() != nil {
+				err = fault.Wrap(fault.Unavailable, "too many schemas are checked at once", err)
+			}
+			return err
+		}
+	}
+	return fn()
+}
+
+func (r *Request) withoutSlot(wait func() error) error {
+	if r.Slot == nil {
+		return wait()
+	}
+	return r.Slot.Without(wait)
 }
 
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }

@@ -1,17 +1,28 @@
 package extstorage
 
-import "sync"
+import (
+	"sync"
 
-// How many requests may wait at once, and of them those of an install: for
-// changes, when they ask the database now and then, or for what a client sends.
-const (
-	maxWaits   = 1024
-	waitsOfOne = 128
+	"holdfast/internal/fair"
 )
 
+// maxWaits is how many requests may wait at once, shared among installs: for
+// changes, when they ask the database now and then, or for what a client sends.
+const maxWaits = 1024
+
+func newWaits() *fair.Pool {
+	return fair.NewPool(fair.Options{Capacity: maxWaits, Reserve: fair.Reserve(maxWaits)})
+}
+
 // EnterWait takes a place among the requests of a process that wait, if there is
-// one; if so leave gives it back.
-func (s *Service) EnterWait(o Owner) (leave func(), ok bool) { return s.waits.Enter(o) }
+// one for the install; leave, called once, gives it back.
+func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
+	name := string(o.Tenant) + "/" + string(o.Install)
+	if !s.waits.TryAcquire(name, 1) {
+		return nil, false
+	}
+	return func() { s.waits.Release(name, 1) }, true
+}
 
 // signals tell those who wait for changes of an install that this process has
 // made one.

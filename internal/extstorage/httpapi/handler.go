@@ -61,6 +61,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if x.route.resource == document {
 		return act.serve(x)
 	}
+	x.ask.Slot = x
 	if err := x.authenticate(h.Tokens, h.Clock()); err != nil {
 		return err
 	}
@@ -101,6 +102,9 @@ func (x *exchange) serve(act *action) (err error) {
 	}
 	return x.within(time.Duration(max(act.times, 1))*x.timeout, func() error { return act.serve(x) })
 }
+
+// Without implements ext.Slot.
+func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) }
 
 // parsePath holds the names in the path against their rules.
 func (x *exchange) parsePath() error {

@@ -99,6 +99,7 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 		return errMethod
 	}
 	x := &exchange{in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout}
+	x.ask.Slot = x
 	if err := x.authenticateService(h.Tokens, h.Clock()); err != nil {
 		return err
 	}

@@ -21,21 +21,19 @@ const (
 	TrialTime   = 2 * time.Second // of processors
 	TrialWait   = 6 * time.Second // by the clock: on a machine that is busy the one is not the other
 	TrialMemory = 256 << 20       // bytes
-	trials      = 2               // at a time
 )
 
 // Sandbox tries schemas in processes that can be killed: the second net under
 // Check, for what is slow or large in a way that nobody thought of.
 type Sandbox struct {
 	command func(context.Context) *exec.Cmd
-	slots   chan struct{}
 }
 
 // NewSandbox makes a sandbox of a command that does nothing but call Main: the
 // server's own program with a verb that is not in its help. The command gets an
 // empty environment, unless it has one: what is in the server's may be secret.
 func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
-	return &Sandbox{command: command, slots: make(chan struct{}, trials)}
+	return &Sandbox{command: command}
 }
 
 // trial is what a sandbox writes to its process.
@@ -56,14 +54,8 @@ type verdict struct {
 // shape and the samples against it: nil when that takes little time and memory,
 // whether or not they match. Otherwise the error is an *Error; fault.Unavailable
 // when the machine was too busy to tell or ctx ended; fault.Internal when the
-// process cannot be started.
+// process cannot be started. The caller bounds how many run at a time.
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return fault.Wrap(fault.Unavailable, "the schema was not tried", context.Cause(ctx))
-	}
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
 		return fault.Wrap(fault.Internal, "the schema cannot be tried", err)
