@@ -61,6 +61,7 @@ type App struct {
 	now      clock.Clock
 	resolver *web.Resolver
 	gate     *web.Gate       // of the main and the internal listener
+	memory   *web.Memory     // likewise
 	unsaved  map[string]bool // secrets that were generated for this process only
 	opened   []*opened
 }
@@ -87,6 +88,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
+	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	if a.resolver, err = web.NewResolver(a.cfg.Server.PublicURL, a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,8 @@ type Server struct {
 	AdminToken       conf.Secret   `toml:"admin_token" doc:"The bearer token of the admin listener. Unset: generated into the secrets file."`
 
 	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests that are worked on at once, shared by clients; more wait for queue_wait and are then answered with 503."`
-	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for one of max_requests."`
+	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for one of max_requests, or for memory."`
+	RequestMemory int64         `toml:"request_memory" unit:"bytes" doc:"Memory that bodies being received, what is decoded from them, and answers being sent may take together, shared by clients; a request that needs more waits for queue_wait and is then answered with 503."`
 	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
 	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time that a client may stall while it sends a body or reads an answer; each KiB transferred earns one second back."`
 	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long a connection may wait for its next request. Longer than a proxy in front keeps its connections, or requests that the proxy sends at that moment are lost."`
@@ -64,6 +65,7 @@ func NewConfig(services []service.Service) *Config {
 			AdminListen:   "127.0.0.1:8001",
 			MaxRequests:   256,
 			QueueWait:     2 * time.Second,
+			RequestMemory: 256 << 20,
 			HeaderTimeout: limits.Header,
 			ClientGrace:   limits.Pace.Grace,
 			IdleTimeout:   limits.Idle,
@@ -198,6 +200,9 @@ func (s *Server) check() (problems conf.Problems) {
 	}
 	if s.MaxRequests < 1 {
 		wrong("max_requests", "must be at least 1")
+	}
+	if s.RequestMemory < 1 {
+		wrong("request_memory", "must be at least 1")
 	}
 	for key, d := range map[string]time.Duration{"queue_wait": s.QueueWait, "drain_delay": s.DrainDelay, "shutdown_grace": s.ShutdownGrace} {
 		if d < 0 {

@@ -36,7 +36,7 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 // options are those of the listeners for clients: requests on all of them share
 // one gate.
 func (a *App) options() web.Options {
-	o := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace, Gate: a.gate}
+	o := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace, Gate: a.gate, Memory: a.memory}
 	if !a.cfg.Log.Access {
 		o.Log = a.quietLog()
 	}
@@ -109,7 +109,7 @@ func (a *App) closed() http.Handler {
 		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
 	})
 	o := a.options()
-	o.Gate, o.Trace = nil, nil // an operator gets through when clients have to wait
+	o.Gate, o.Memory, o.Trace = nil, nil, nil // an operator gets through when clients have to wait
 	services := a.mux(service.Admin, &web.Resolver{}, o, notFound)
 	mux.Handle("/", services)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

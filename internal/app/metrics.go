@@ -40,6 +40,7 @@ func (a *App) observe() {
 	}), "service")
 	a.observeFiles()
 	a.observeGate(a.gate)
+	a.observeMemory(a.memory)
 	a.refused = m.Counter("holdfast_refusals_total", "Requests that were not let in, by what was wrong.", "service", "reason")
 }
 
@@ -110,6 +111,15 @@ func (a *App) observeGate(g *web.Gate) {
 	}, "state")
 	m.Gauge("holdfast_http_requests_max", "Most requests that are worked on at once.", func(set obs.Set) { set(float64(g.Stats().Places)) })
 	m.Total("holdfast_http_requests_shed_total", "Requests that were turned away because too much was under way.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
+}
+
+// observeMemory registers what requests at the main and the internal listener keep in
+// memory.
+func (a *App) observeMemory(b *web.Memory) {
+	m := a.metrics
+	m.Gauge("holdfast_http_memory_bytes", "Memory of requests under way: bodies, what is decoded from them, and answers.", func(set obs.Set) { set(float64(b.Stats().Used)) })
+	m.Gauge("holdfast_http_memory_max_bytes", "Most memory that requests may have.", func(set obs.Set) { set(float64(b.Stats().Capacity)) })
+	m.Total("holdfast_http_memory_refused_total", "Requests that were turned away because others had the memory.", func(set obs.Set) { set(float64(b.Stats().Refused)) })
 }
 
 // observeCertificate registers when the server's own certificate runs out.

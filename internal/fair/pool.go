@@ -101,7 +101,8 @@ func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	return fn()
 }
 
-// TryAcquire takes n units for a client if it may have them at once.
+// TryAcquire takes n units for a client if it may have them at once. It does not
+// count as refused: the caller goes on to Acquire, or does without.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,11 +110,21 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 	ok := p.mayTake(c, n)
 	if ok {
 		p.take(c, n)
-	} else {
-		p.refused++
 	}
 	p.forget(name, c)
 	return ok
+}
+
+// Move charges n units that one client has to another, which may then be above its
+// share.
+func (p *Pool) Move(from, to string, n int64) {
+	if n == 0 || from == to {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.take(p.client(to), n)
+	p.giveBack(from, n)
 }
 
 // Release gives n units of a client back.
@@ -123,6 +134,10 @@ func (p *Pool) Release(name string, n int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.giveBack(name, n)
+}
+
+func (p *Pool) giveBack(name string, n int64) {
 	c := p.clients[name]
 	if c == nil || c.used < n {
 		panic("fair: more is given back than was taken")
@@ -277,7 +292,7 @@ type Stats struct {
 	Used     int64
 	Clients  int   // that use something or wait
 	Waiting  int   // acquisitions
-	Refused  int64 // acquisitions so far
+	Refused  int64 // acquisitions by Acquire so far
 }
 
 // Stats returns the state of the pool.

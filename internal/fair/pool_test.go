@@ -195,6 +195,19 @@ func TestPoolModel(t *testing.T) {
 					return
 				}
 			},
+			"move": func(rt *rapid.T) {
+				for name, h := range held {
+					to, n := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "to"), rapid.Int64Range(0, h).Draw(rt, "n")
+					p.Move(name, to, n)
+					if held[name] -= n; held[name] == 0 {
+						delete(held, name)
+					}
+					if n > 0 {
+						held[to] += n
+					}
+					return
+				}
+			},
 			"": func(rt *rapid.T) {
 				if s := p.Stats(); s.Used != used || s.Clients != len(held) || s.Waiting != 0 {
 					rt.Fatalf("%+v, want %d used by %v", s, used, held)

@@ -30,10 +30,14 @@ func NewGate(limit int, wait time.Duration) *Gate {
 
 // Identify says which client sent a request, once its credentials are verified: a
 // name that is unique among all services, such as "sync 17". What the request uses
-// from then on is charged to it, and before that to the address that it came from.
-// w is the ResponseWriter that the handler was given.
+// is charged to it, and before that to the address that it came from: memory that the
+// request has already is charged anew. w is the ResponseWriter that the handler was
+// given.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
+		if r.charged > 0 {
+			r.memory.bytes.Move(r.client, client, r.charged)
+		}
 		r.client = client
 	}
 }

@@ -84,6 +84,10 @@ type Options struct {
 	// Listeners may share one. A service takes part by AcquireSlot.
 	Gate *Gate
 
+	// Memory, when not nil, bounds the bytes that requests keep in memory.
+	// Listeners may share one. A service takes part by ChargeMemory.
+	Memory *Memory
+
 	// Trace, when not nil, is called around every request.
 	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)
 
@@ -116,7 +120,8 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		o.Gate.open.Add(1)
 		defer o.Gate.open.Add(-1)
 	}
-	rec.request, rec.resolver = r, m.Resolver
+	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
+	defer rec.releaseMemory() // also when an error writer panics
 
 	err := service.serve(rec, r, at)
 	begun := rec.status != 0
@@ -140,6 +145,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		o.Observe(service.Name, x.route, x.method, x.status, x.took)
 	}
 	service.log(r.Context(), o.Log, x, err)
+	rec.releaseMemory()
 	if begun && err != nil {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
 	}

@@ -19,6 +19,8 @@ type response struct {
 	gate     *Gate     // nil: no limit
 	slot     string    // the client whose slot of the gate the request has; "" without a slot
 	client   string    // that sent the request; "" while only its address is known
+	memory   *Memory   // nil: no limit
+	charged  int64     // bytes of memory that the request has, charged to client
 }
 
 // newResponse also lifts the server's own deadline for the answer, which counts

@@ -1,0 +1,146 @@
+package web_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/internal/web"
+)
+
+// rich serves requests on a budget of 80 bytes, 10 of them a reserve, of which up to 4
+// wait a second.
+func rich(m *web.Memory, serve web.Handler) http.Handler {
+	s := service(serve)
+	return s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(4, time.Second), Memory: m})
+}
+
+func budget() *web.Memory { return web.NewMemory(80, 4, time.Second) }
+
+func expectUsed(t *testing.T, m *web.Memory, want int64) {
+	t.Helper()
+	if s := m.Stats(); s.Used != want {
+		t.Errorf("%d bytes are used, want %d", s.Used, want)
+	}
+}
+
+// What a request was charged is given back however it ends.
+func TestMemoryIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(http.ResponseWriter) error{
+		"an answer": func(w http.ResponseWriter) error { web.SendJSON(w, http.StatusOK, []byte("{}")); return nil },
+		"an error":  func(http.ResponseWriter) error { return errors.New("an error") },
+		"a panic":   func(http.ResponseWriter) error { panic("a bug") },
+		"a cut": func(w http.ResponseWriter) error {
+			_, err := w.Write([]byte("half"))
+			return errors.Join(err, errors.New("no more"))
+		},
+	} {
+		m := budget()
+		var inside int64
+		h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			if err := errors.Join(web.ChargeMemory(w, r, 30), web.ChargeMemory(w, r, 20)); err != nil {
+				return err
+			}
+			web.ReleaseMemory(w, 10)
+			inside = m.Stats().Used
+			return end(w)
+		})
+		func() {
+			defer func() { _ = recover() }() // of the cut
+			ask(h, http.MethodGet, "/", nil)
+		}()
+		if inside != 40 {
+			t.Errorf("%s: %d bytes inside, want 40", name, inside)
+		}
+		expectUsed(t, m, 0)
+	}
+}
+
+// A request that does not fit waits without a slot, and is then refused.
+func TestMemoryRunsOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := budget()
+		release := make(chan struct{})
+		gate := web.NewGate(1, time.Second)
+		r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			web.Identify(w, "greedy")
+			if err := web.AcquireSlot(w, r); err != nil {
+				return err
+			}
+			if err := web.ChargeMemory(w, r, 60); err != nil {
+				return err
+			}
+			web.ReleaseSlot(w)
+			<-release
+			return nil
+		})
+		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate, Memory: m}), answers: map[int]int{}}
+		c.send(2)
+		expectUsed(t, m, 60)
+		c.expectLoad(t, 0, 0) // nobody has the slot: one waits for its client, the other for memory
+		time.Sleep(time.Second)
+		c.expect(t, 0, 1)
+		if s := m.Stats(); s.Refused != 1 || s.Waiting != 0 {
+			t.Errorf("%+v", s)
+		}
+		c.send(1)
+		release <- struct{}{}
+		c.expect(t, 1, 1)
+		release <- struct{}{} // the one that waited
+		c.expect(t, 2, 1)
+		expectUsed(t, m, 0)
+		if c.retry[0] < 10 {
+			t.Errorf("Retry-After: %d", c.retry[0])
+		}
+	})
+}
+
+// Before it is known who sent a request, its address is charged, and from then on the
+// client: many clients behind one address do not use up each other's share.
+func TestMemoryIsChargedToTheClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := budget()
+		release := make(chan struct{})
+		c := &crowd{answers: map[int]int{}, handler: rich(m, func(w http.ResponseWriter, r *http.Request, at web.Address) error {
+			if err := web.ChargeMemory(w, r, 30); err != nil {
+				return err
+			}
+			if at.Path != "/" {
+				web.Identify(w, at.Path)
+			}
+			if err := web.ChargeMemory(w, r, 4); err != nil {
+				return err
+			}
+			<-release
+			return nil
+		})}
+		c.sendTo("/a", 1)
+		c.sendTo("/b", 1)
+		expectUsed(t, m, 68)
+		if n := m.Stats().Clients; n != 2 {
+			t.Errorf("%d clients, want 2", n)
+		}
+		close(release)
+		c.expect(t, 2, 0)
+		expectUsed(t, m, 0)
+	})
+}
+
+// Handlers run without a budget, too.
+func TestWithoutMemory(t *testing.T) {
+	t.Parallel()
+	h := rich(nil, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+		err := web.ChargeMemory(w, r, 1<<40)
+		web.ReleaseMemory(w, 1<<41)
+		return err
+	})
+	if w := ask(h, http.MethodGet, "/", nil); w.Code != http.StatusOK {
+		t.Errorf("%d", w.Code)
+	}
+}
