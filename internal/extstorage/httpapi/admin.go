@@ -58,6 +58,11 @@ func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (e
 	if owner.Install, err = ext.ParseInstallID(s[2]); err != nil {
 		return under("/install", err)
 	}
+	if r.Method != http.MethodGet {
+		if err := adminGuards.check(r.Header); err != nil {
+			return err
+		}
+	}
 	if r.Method == http.MethodPut {
 		if err := x.hasMedia(typeJSON); err != nil {
 			return err

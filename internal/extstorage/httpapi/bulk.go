@@ -50,9 +50,6 @@ func withoutItem(err error) error {
 // items reads a list of tasks. The failure of one is an *ext.ItemError with its
 // place in the body.
 func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
-	if err := x.rejectPreconditions("preconditions are members of its items", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
-		return nil, err
-	}
 	most := x.service.Limits().Items
 	list := f.list(name, most)
 	switch {

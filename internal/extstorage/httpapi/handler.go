@@ -82,6 +82,11 @@ func (x *exchange) serve(act *action) (err error) {
 	if err := x.parsePath(); err != nil {
 		return err
 	}
+	if x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
+		if err := act.guards.check(x.in.Header); err != nil {
+			return err
+		}
+	}
 	if act.media != "" {
 		if err := x.hasMedia(act.media); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,12 +41,11 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	return ext.Some(i), nil
 }
 
-// rejectPreconditions refuses preconditions in headers that the request would not look at: who sends
-// one believes that it holds.
-func (x *exchange) rejectPreconditions(instead string, names ...string) error {
-	for _, name := range names {
-		if len(x.in.Header.Values(name)) > 0 {
-			return invalid("/"+strings.ToLower(name), "is not a precondition of this request: "+instead)
+// check refuses the conditional headers that a write does not support.
+func (g *guards) check(h http.Header) error {
+	for _, name := range conditionalHeaders {
+		if len(h[name]) > 0 && !slices.Contains(g.headers, name) {
+			return invalid("/"+strings.ToLower(name), "is not supported by this request: "+g.instead)
 		}
 	}
 	return nil

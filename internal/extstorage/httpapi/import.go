@@ -50,9 +50,6 @@ type importer struct {
 // and since a record that is there already is left as it is, the same file may
 // come again.
 func (x *exchange) imports() error {
-	if err := x.rejectPreconditions("an import replaces what is there", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
-		return err
-	}
 	im := &importer{x: x, keys: map[ext.Position]bool{}}
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
 	if !ok {

@@ -12,7 +12,6 @@ import (
 // place is the record that a write is about, with its preconditions.
 func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
 	g, err := x.precondition(revision)
-	err = cmp.Or(err, x.rejectPreconditions("send ifRevision", "If-Revision-Match"))
 	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Precondition: g}, err
 }
 

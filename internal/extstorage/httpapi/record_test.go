@@ -137,24 +137,62 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
-// A precondition that nobody would look at is refused.
-func TestMalformedPreconditions(t *testing.T) {
+// TestUnsupportedPreconditions: each write refuses the conditional headers that it does not support.
+func TestUnsupportedPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	for _, tt := range []struct{ method, path, body, header string }{
-		{http.MethodPut, records + "/k", `{"value":1}`, "If-Revision-Match"},
-		{http.MethodPatch, records + "/k", `1`, "If-Revision-Match"},
-		{http.MethodDelete, records + "/k", "", "If-Revision-Match"},
-		{http.MethodPost, records + "/k/increment", `{"pointer":"","by":1,"create":true}`, "If-Revision-Match"},
-		{http.MethodPost, records, `{"items":[{"key":"k","value":1}]}`, "If-Match"},
-		{http.MethodPost, records, `{"items":[{"key":"k","value":1}]}`, "If-None-Match"},
-		{http.MethodPost, "/batch", `{"ops":[{"op":"put","namespace":"a","key":"k","value":1}]}`, "If-Revision-Match"},
-	} {
-		c.do(tt.method, tt.path, tt.body, tt.header+": 1").fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(tt.header))
+	c.put("k", `{"value":1}`).is(http.StatusCreated)
+	values := map[string]string{
+		"If-Match": `"1"`, "If-None-Match": "*", "If-Modified-Since": "Sat, 01 Jan 2000 00:00:00 GMT",
+		"If-Unmodified-Since": "Sat, 01 Jan 2000 00:00:00 GMT", "If-Range": `"1"`, "If-Revision-Match": "1",
 	}
-	c.post("/import", `{"namespace":"a","key":"k","value":1}`, "Content-Type: application/x-ndjson", "If-None-Match: *").
-		fails(400, "VALIDATION_FAILED", "pointer /if-none-match")
-	c.get(records).says(`{"items":[]}`)
+	fill := strings.NewReplacer("{install}", c.install, "{namespace}", "a", "{key}", "k", "{version}", "1")
+	refused := 0
+	for _, r := range description(t).Routes() {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			continue
+		}
+		for name, value := range values {
+			if strings.Contains(r.Path, "/records/{key}") && (name == "If-Match" || name == "If-None-Match") {
+				continue
+			}
+			media := "Content-Type: application/json"
+			switch {
+			case r.ID == "patchRecord":
+				media = "Content-Type: application/merge-patch+json"
+			case r.ID == "importInstall":
+				media = lines
+			}
+			refused++
+			c.do(r.Method, fill.Replace(r.Path), bodyFor[r.ID], media, name+": "+value).
+				fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(name))
+		}
+	}
+	if refused < 40 {
+		t.Errorf("only %d headers were sent", refused)
+	}
+	for body, supported := range map[string]bool{
+		`{"operation":"put","namespace":"a","key":"k","value":2}`:                        true,
+		`{"operation":"delete","namespace":"a","key":"k"}`:                               true,
+		`{"operation":"patch","namespace":"a","key":"k","patch":2}`:                      true,
+		`{"operation":"increment","namespace":"a","key":"k","pointer":"","by":1}`:        true,
+		`{"operation":"bulkPut","namespace":"a","items":[{"key":"k","value":2}]}`:        false,
+		`{"operation":"batch","ops":[{"op":"put","namespace":"a","key":"k","value":2}]}`: false,
+	} {
+		for name, value := range values {
+			if supported && (name == "If-Match" || name == "If-None-Match") {
+				continue
+			}
+			c.runner().ask(body, name+": "+value).fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(name))
+		}
+	}
+	for name, value := range values {
+		c.adminDo(http.MethodPut, `{}`, name+": "+value).fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(name))
+		c.adminDo(http.MethodDelete, "", name+": "+value).fails(400, "VALIDATION_FAILED", "pointer /"+strings.ToLower(name))
+	}
+	c.get(records + "/k").says(`{"value":1,"revision":1}`)
+	c.get(records).says(`{"nextCursor":null}`)
+	c.get("/changes").says(`{"nextSince":1}`)
 }
 
 // Numbers keep their exact decimal value on their way through.

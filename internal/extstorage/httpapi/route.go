@@ -36,6 +36,7 @@ type action struct {
 	cost   cost
 	params []string // in the query
 	media  string   // of the body; "" without a body
+	guards guards   // of a write
 	limit  int64    // of the body, in bytes
 	stream bool     // reads its body, or takes its time, by itself
 	times  int      // of the request's time; 0 is once
@@ -54,6 +55,27 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
+// guards are the conditional headers that a write supports. It refuses all others: a client that sends one believes
+// that it protects the record. Reads ignore those that they do not support, as HTTP has it.
+type guards struct {
+	headers []string
+	instead string // what to do instead of sending another
+}
+
+// conditionalHeaders are those of HTTP (RFC 9110, section 13.1) and our own.
+var conditionalHeaders = [...]string{
+	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
+}
+
+// The guards of all writes: by actions for the public API, by operations for services.
+var (
+	recordGuards = guards{[]string{"If-Match", "If-None-Match"}, "send If-Match, If-None-Match or ifRevision"}
+	itemGuards   = guards{nil, "send ifMatch or ifRevision in the items"}
+	importGuards = guards{nil, "an import has no preconditions"}
+	schemaGuards = guards{nil, "writes of schemas have no preconditions"}
+	adminGuards  = guards{nil, "writes of installs have no preconditions"}
+)
+
 // actions are the methods that each resource has.
 var actions = [...]map[string]*action{
 	nothing: {},
@@ -64,30 +86,30 @@ var actions = [...]map[string]*action{
 	namespaces: {http.MethodGet: {serve: (*exchange).namespaces, cost: read}},
 	records: {
 		http.MethodGet:  {serve: (*exchange).getList, cost: read, params: listingNames},
-		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, limit: itemsBody},
+		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, guards: itemGuards, limit: itemsBody},
 	},
 	record: {
 		http.MethodGet:    {serve: (*exchange).get, cost: read},
 		http.MethodHead:   {serve: (*exchange).get, cost: read},
-		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, limit: recordBody},
-		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, params: []string{"ifRevision"}},
-		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
+		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, guards: recordGuards, limit: recordBody},
+		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, guards: recordGuards, params: []string{"ifRevision"}},
+		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, guards: recordGuards, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
 	},
-	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, limit: smallBody}},
+	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, guards: recordGuards, limit: smallBody}},
 	schemas: {
 		http.MethodGet:  {serve: (*exchange).listSchemas, cost: read},
-		http.MethodPost: {serve: (*exchange).registerSchema, cost: write, media: typeJSON, limit: schemaBody},
+		http.MethodPost: {serve: (*exchange).registerSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: schemaBody},
 	},
 	schema: {
 		http.MethodGet:   {serve: (*exchange).getSchema, cost: read},
-		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, limit: smallBody},
+		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: smallBody},
 	},
-	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, limit: schemaBody, times: 2}},
-	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, limit: itemsBody}},
+	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, guards: schemaGuards, limit: schemaBody, times: 2}},
+	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, guards: itemGuards, limit: itemsBody}},
 	changes:     {http.MethodGet: {serve: (*exchange).getChanges, cost: read, params: changesNames, stream: true}},
 	usage:       {http.MethodGet: {serve: (*exchange).usage, cost: read}},
 	export:      {http.MethodGet: {serve: (*exchange).export, cost: read, params: []string{"cursor"}, stream: true}},
-	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, stream: true}},
+	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, guards: importGuards, stream: true}},
 }
 
 // action finds what the request asks for; errMethod comes with the header

@@ -52,19 +52,20 @@ type operation struct {
 	noKey   bool     // and nothing but the namespace, if any
 	noSpace bool
 	cost    cost
+	guards  guards // of a write
 	stream  bool
 	serve   func(*exchange, *fields) error
 }
 
 var operations = map[string]operation{
-	"put":       {names: putNames, cost: write, serve: (*exchange).put},
+	"put":       {names: putNames, cost: write, guards: recordGuards, serve: (*exchange).put},
 	"get":       {cost: read, serve: func(x *exchange, _ *fields) error { return x.get() }},
 	"list":      {names: listingNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.list(f) }},
-	"delete":    {names: []string{"ifRevision"}, cost: write, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
-	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, serve: (*exchange).bulk},
-	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, serve: (*exchange).patchOf},
-	"increment": {names: incrementNames, cost: write, serve: (*exchange).increment},
-	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, serve: (*exchange).batch},
+	"delete":    {names: []string{"ifRevision"}, cost: write, guards: recordGuards, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
+	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, guards: itemGuards, serve: (*exchange).bulk},
+	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, guards: recordGuards, serve: (*exchange).patchOf},
+	"increment": {names: incrementNames, cost: write, guards: recordGuards, serve: (*exchange).increment},
+	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, guards: itemGuards, serve: (*exchange).batch},
 	"changes":   {names: changesNames, noKey: true, noSpace: true, cost: read, stream: true, serve: func(x *exchange, f *fields) error { return x.changes(f) }},
 	"usage":     {noKey: true, noSpace: true, cost: read, serve: func(x *exchange, _ *fields) error { return x.usage() }},
 }
@@ -177,6 +178,11 @@ func (x *exchange) envelope() error {
 	}
 	if x.readPlace(f, &op); f.err != nil {
 		return f.err
+	}
+	if op.cost == write {
+		if err := op.guards.check(x.in.Header); err != nil {
+			return err
+		}
 	}
 	if op.stream {
 		return op.serve(x, f)

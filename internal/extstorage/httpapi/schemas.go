@@ -41,17 +41,8 @@ func (x *exchange) getSchema() error {
 	return ext.ErrNoSchema
 }
 
-// schemaFields takes the body of a write of a schema apart. Schemas have no preconditions.
-func (x *exchange) schemaFields(known string) *fields {
-	f := parseFields(x.body, "", known)
-	if err := x.rejectPreconditions("schemas have none", "If-Match", "If-None-Match", "If-Revision-Match"); err != nil {
-		f.note(err)
-	}
-	return f
-}
-
 func (x *exchange) registerSchema() error {
-	f := x.schemaFields("schema")
+	f := parseFields(x.body, "", "schema")
 	raw, ok := f.find("schema")
 	if !ok {
 		f.fail("schema", "is missing")
@@ -72,7 +63,7 @@ func (x *exchange) setSchema() error {
 	if err != nil {
 		return err
 	}
-	f := x.schemaFields("status")
+	f := parseFields(x.body, "", "status")
 	status := f.text("status")
 	if f.err != nil {
 		return f.err
