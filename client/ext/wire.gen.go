@@ -656,8 +656,8 @@ type Warning struct {
 	// Namespace The name of a namespace.
 	Namespace *Namespace `json:"namespace,omitempty"`
 
-	// Percent The share of the limit that has been reached.
-	Percent int32       `json:"percent"`
+	// Percent The share of the limit that is used, rounded down. It may be above 100 when the limit was lowered.
+	Percent int64       `json:"percent"`
 	Used    int64       `json:"used"`
 	What    WarningWhat `json:"what"`
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -57,9 +58,18 @@ func TestAdmin(t *testing.T) {
 		{"token", "/version", "localhost:8001", token, 200, `"version":"test"`},
 		{"profiles need it too", "/debug/pprof/", "localhost", "", 401, ""},
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
-		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, ""},
+		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
+		{"an unknown path", "/nothing", "localhost", token, 404, "NOT_FOUND"},
+		{"an unknown path below one of a service", "/ext/installs/x/y", "localhost", token, 404, "NOT_FOUND"},
+		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},
+		{"a method", "POST /livez", "localhost", token, 404, "NOT_FOUND"},
+		{"a method of a service", "POST /ext/installs/x", "localhost", token, 405, "METHOD_NOT_ALLOWED"},
 	} {
-		r := httptest.NewRequest(http.MethodGet, tc.path, nil)
+		method, path, given := strings.Cut(tc.path, " ")
+		if !given {
+			method, path = http.MethodGet, tc.path
+		}
+		r := httptest.NewRequest(method, path, nil)
 		r.Host = tc.host
 		if tc.auth != "" {
 			r.Header.Set("Authorization", tc.auth)
@@ -69,6 +79,21 @@ func TestAdmin(t *testing.T) {
 		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.says) {
 			t.Errorf("%s: %d %q", tc.name, w.Code, w.Body)
 		}
+		if w.Code >= 400 {
+			wantJSONError(t, tc.name, w)
+		}
+	}
+}
+
+// wantJSONError checks that an error has the form that all of the admin listener have.
+func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	var body struct {
+		Error struct{ Code, Message string }
+	}
+	err := json.Unmarshal(w.Body.Bytes(), &body)
+	if err != nil || body.Error.Code == "" || body.Error.Message == "" || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("%s: %d %q as %q", name, w.Code, w.Body, w.Header().Get("Content-Type"))
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -61,9 +63,12 @@ func (a *App) otherHandler(listener string) http.Handler {
 // notFound serves what no service owns.
 var notFound = web.Service{
 	Name: "server", Route: func(string) string { return "other" },
-	Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error { http.NotFound(w, r); return nil },
+	Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
+		sendError(w, http.StatusNotFound, "there is no such resource")
+		return nil
+	},
 	Error: func(w http.ResponseWriter, _ *http.Request, _ error) {
-		http.Error(w, "internal error", http.StatusInternalServerError)
+		sendError(w, http.StatusInternalServerError, "the server has failed")
 	},
 }
 
@@ -98,7 +103,7 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
 	open.Handle("GET /metrics", a.metrics.Handler())
 	open.Handle("/", a.withToken(a.closed()))
-	return a.checkHost(open)
+	return withJSONErrors(a.checkHost(open))
 }
 
 // closed is what needs the admin token.
@@ -129,10 +134,11 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request, draining bool) {
 		_, _ = w.Write([]byte("ok\n"))
 		return
 	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	for name, err := range unready {
-		fmt.Fprintf(w, "%s: %v\n", name, err)
+	var reasons []string
+	for _, name := range slices.Sorted(maps.Keys(unready)) {
+		reasons = append(reasons, fmt.Sprintf("%s: %v", name, unready[name]))
 	}
+	sendError(w, http.StatusServiceUnavailable, strings.Join(reasons, "; "))
 }
 
 func (a *App) withToken(next http.Handler) http.Handler {
@@ -140,7 +146,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
-			http.Error(w, "admin token required", http.StatusUnauthorized)
+			sendError(w, http.StatusUnauthorized, "admin token required")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -160,7 +166,7 @@ func (a *App) checkHost(next http.Handler) http.Handler {
 		host = strings.Trim(host, "[]")
 		ip := net.ParseIP(host)
 		if ip == nil && !strings.EqualFold(host, "localhost") && !strings.EqualFold(host, own) {
-			http.Error(w, "unknown Host header: use localhost or the address in server.admin_listen", http.StatusMisdirectedRequest)
+			sendError(w, http.StatusMisdirectedRequest, "unknown Host header: use localhost or the address in server.admin_listen")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -2,11 +2,11 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -34,7 +34,11 @@ func Health(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(says)))
+		var body struct{ Error struct{ Message string } }
+		if err := json.Unmarshal(says, &body); err != nil || body.Error.Message == "" {
+			return fmt.Errorf("not ready: status %d", resp.StatusCode)
+		}
+		return fmt.Errorf("not ready: %s", body.Error.Message)
 	}
 	return nil
 }

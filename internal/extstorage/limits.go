@@ -22,7 +22,6 @@ const (
 const (
 	SoftTenantBytes = 2 << 30 // of all installs of a tenant, which is never refused
 	NoticePercent   = 80      // of a quota
-	WarnPercent     = 95      // of a quota
 )
 
 // Limits are what a request may bring. Sizes are of canonical JSON in bytes.

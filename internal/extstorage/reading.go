@@ -2,6 +2,8 @@ package extstorage
 
 import (
 	"context"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -173,7 +175,7 @@ type Warning struct {
 	Namespace Namespace
 	Limit     int64
 	Used      int64
-	Percent   int // NoticePercent or WarnPercent, which was reached
+	Percent   int64 // of Limit that is used, rounded down; NoticePercent at least
 }
 
 // UsageReport is what an install has and may have.
@@ -206,12 +208,19 @@ func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 }
 
 func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
-	for _, percent := range []int64{WarnPercent, NoticePercent} {
-		if used >= limit/100*percent+(limit%100*percent+99)/100 { // as used*100 >= limit*percent, which may not fit
-			u.Warnings = append(u.Warnings, Warning{What: what, Namespace: ns, Limit: limit, Used: used, Percent: int(percent)})
-			return
-		}
+	if percent := percentOf(used, limit); percent >= NoticePercent {
+		u.Warnings = append(u.Warnings, Warning{What: what, Namespace: ns, Limit: limit, Used: used, Percent: percent})
 	}
+}
+
+// percentOf is used*100/limit, of which the product may not fit.
+func percentOf(used, limit int64) int64 {
+	high, low := bits.Mul64(uint64(used), 100)
+	if high >= uint64(limit) {
+		return math.MaxInt64
+	}
+	percent, _ := bits.Div64(high, low, uint64(limit))
+	return int64(min(percent, math.MaxInt64))
 }
 
 // Namespaces is the part of Usage that is about namespaces.

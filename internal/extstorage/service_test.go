@@ -611,24 +611,28 @@ func TestUsageOfExpired(t *testing.T) {
 	}
 }
 
-// TestWarnings: a quota is told of from 80 and from 95 percent on, exactly, also
-// one that is as large as a number can be.
+// TestWarnings: a warning begins at exactly 80 percent and has the share that is
+// used, also of a quota that is as large as a number can be.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	const bytes = 160 // of two records
-	for limit, percent := range map[int64]int{
-		math.MaxInt64: 0, bytes*100/80 + 1: 0, bytes * 100 / 80: ext.NoticePercent,
-		bytes*100/95 + 1: ext.NoticePercent, bytes * 100 / 95: ext.WarnPercent, bytes: ext.WarnPercent,
+	for limit, percent := range map[int64]int64{
+		math.MaxInt64: 0, bytes*100/80 + 1: 0, bytes * 100 / 80: 80, bytes*100/81 + 1: 80, bytes * 100 / 95: 95,
+		bytes + 1: 99, bytes: 100, bytes / 2: 200, 1: bytes * 100,
 	} {
-		m := newService(t, func(o *ext.Options) { o.Config.Quota.Bytes = limit })
+		m := newService(t)
 		for _, key := range []string{"k", "l"} {
 			m.do(t, task(ext.PutTask, key, `"`+strings.Repeat("x", bytes/2-4)+`"`))
+		}
+		quota := ext.Registration{Overrides: ext.Overrides{Quota: ext.Quota{Bytes: limit}}} // which may be less than there is
+		if _, _, err := m.RegisterInstall(t.Context(), m.r.Grant.Owner, quota, false); err != nil {
+			t.Fatal(err)
 		}
 		u, err := m.Usage(t.Context(), m.r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := 0
+		got := int64(0)
 		for _, w := range u.Warnings {
 			got = w.Percent
 		}

@@ -125,12 +125,16 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	}
 	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
 	switch {
+	case v.Until != 0 && v.Until <= now:
+		return &ValidationError{Pointer: "/overrides/until", Reason: "must be in the future"}
 	case v.Bytes < 0 || v.Namespaces < 0 || v.Keys < 0:
 		return &ValidationError{Pointer: "/overrides", Reason: "must not be negative"}
 	case v.Quota != Quota{} && v.Until == 0:
 		v.Until = most
 	case v.Until > most:
 		return &ValidationError{Pointer: "/overrides/until", Reason: "must be at most 14 days ahead"}
+	case v.Until != 0 && v.Quota == Quota{}:
+		return &ValidationError{Pointer: "/overrides", Reason: "must have bytes, namespaces or keys beside until"}
 	}
 	for ns := range r.Namespaces {
 		if _, err := ParseNamespace(string(ns)); err != nil {

@@ -722,11 +722,10 @@ export interface components {
             /** Format: int64 */
             limit: number;
             /**
-             * Format: int32
-             * @description The share of the limit that has been reached.
-             * @enum {integer}
+             * Format: int64
+             * @description The share of the limit that is used, rounded down. It may be above 100 when the limit was lowered.
              */
-            percent: 80 | 95;
+            percent: number;
         };
         /** @description What the install has and may have. What has expired does not count. */
         Usage: {

@@ -73,11 +73,14 @@ func (o *owner) parse(needInstall bool) (parsed ext.Owner, err error) {
 	return parsed, nil
 }
 
-// parseAccess reads settings=rw.
-func parseAccess(flag string, words []string) (map[ext.Namespace]ext.Access, error) {
+// parseAccess reads settings=rw, and settings= where mayBeNone.
+func parseAccess(flag string, words []string, mayBeNone bool) (map[ext.Namespace]ext.Access, error) {
 	access := map[ext.Namespace]ext.Access{}
 	for _, word := range words {
-		name, letters, _ := strings.Cut(word, "=")
+		name, letters, given := strings.Cut(word, "=")
+		if name != "" && letters == "" && !(given && mayBeNone) {
+			return nil, fmt.Errorf("%s %s: the access is missing: use %s=r, %s=w or %s=rw", flag, word, name, name, name)
+		}
 		ns, err := ext.ParseNamespace(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: the namespace %w", flag, err)
@@ -111,7 +114,7 @@ func (c *command) token() *cobra.Command {
 			if r.Owner, err = o.parse(r.Service == ""); err != nil {
 				return err
 			}
-			if r.Namespaces, err = parseAccess("--namespace", namespaces); err != nil {
+			if r.Namespaces, err = parseAccess("--namespace", namespaces, false); err != nil {
 				return err
 			}
 			made, err := c.state.makeToken(r)

@@ -39,6 +39,7 @@ func (c *command) installSet() *cobra.Command {
 		until      string
 		namespaces []string
 		restore    bool
+		given      func(flag string) bool
 	)
 	cmd := &cobra.Command{
 		Use:   "set --tenant T --install I",
@@ -51,6 +52,9 @@ func (c *command) installSet() *cobra.Command {
 			"  holdfast ext install set --tenant $TENANT --install $INSTALL --restore",
 		Args: cobra.NoArgs,
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) (err error) {
+			if err := checkQuotas(given, r.Overrides.Quota); err != nil {
+				return err
+			}
 			if until != "" {
 				end, err := time.Parse(time.RFC3339, until)
 				if err != nil {
@@ -59,7 +63,7 @@ func (c *command) installSet() *cobra.Command {
 				r.Overrides.Until = ext.At(end)
 			}
 			if len(namespaces) > 0 {
-				if r.Namespaces, err = parseAccess("--namespace", namespaces); err != nil {
+				if r.Namespaces, err = parseAccess("--namespace", namespaces, true); err != nil {
 					return err
 				}
 			}
@@ -73,6 +77,7 @@ func (c *command) installSet() *cobra.Command {
 	o.flags(cmd)
 	_ = cmd.MarkFlagRequired("install")
 	f := cmd.Flags()
+	given = f.Changed
 	f.StringVar(&r.Tier, "tier", "", "a tier of extstorage.tiers")
 	f.Int64Var(&r.Overrides.Bytes, "bytes", 0, "bytes that it may have")
 	f.Int64Var(&r.Overrides.Namespaces, "namespaces", 0, "namespaces that it may have")
@@ -81,6 +86,19 @@ func (c *command) installSet() *cobra.Command {
 	f.StringArrayVar(&namespaces, "namespace", nil, "NS=ACCESS: what tokens may do in a namespace at most; as often as wanted")
 	f.BoolVar(&restore, "restore", false, "give access again to one that was revoked")
 	return cmd
+}
+
+// checkQuotas refuses quotas below 1 of those that are given.
+func checkQuotas(given func(flag string) bool, q ext.Quota) error {
+	for _, quota := range []struct {
+		flag string
+		n    int64
+	}{{"bytes", q.Bytes}, {"namespaces", q.Namespaces}, {"keys", q.Keys}} {
+		if given(quota.flag) && quota.n < 1 {
+			return fmt.Errorf("--%s %d: must be 1 or more; without --%s the install has the quota of its tier", quota.flag, quota.n, quota.flag)
+		}
+	}
+	return nil
 }
 
 func (c *command) installShow() *cobra.Command {

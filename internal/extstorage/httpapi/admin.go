@@ -86,9 +86,9 @@ func (x *exchange) registerInstall() error {
 	f := parseFields(x.body, "", "tier", "overrides", "namespaces", "revoked")
 	r := ext.Registration{Tier: f.text("tier")}
 	if o := f.object("overrides", "bytes", "namespaces", "keys", "until"); o != nil {
-		r.Overrides.Bytes = o.integer("bytes", 0).Value
-		r.Overrides.Namespaces = o.integer("namespaces", 0).Value
-		r.Overrides.Keys = o.integer("keys", 0).Value
+		r.Overrides.Bytes = o.integer("bytes", 1).Value
+		r.Overrides.Namespaces = o.integer("namespaces", 1).Value
+		r.Overrides.Keys = o.integer("keys", 1).Value
 		r.Overrides.Until = o.moment("until")
 		f.note(o.err)
 	}

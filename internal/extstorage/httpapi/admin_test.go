@@ -70,6 +70,12 @@ func TestAdmin(t *testing.T) {
 		{`{"overrides":1}`, "/overrides"},
 		{`{"overrides":{"byte":1}}`, "/overrides/byte"},
 		{`{"overrides":{"bytes":-1}}`, "/overrides/bytes"},
+		{`{"overrides":{"bytes":0}}`, "/overrides/bytes"},
+		{`{"overrides":{"bytes":1,"namespaces":0}}`, "/overrides/namespaces"},
+		{`{"overrides":{"bytes":1,"keys":0}}`, "/overrides/keys"},
+		{`{"overrides":{"until":"2026-09-22T00:00:00Z"}}`, "/overrides"},
+		{`{"overrides":{"bytes":1,"until":"2026-09-21T14:13:21Z"}}`, "/overrides/until"},
+		{`{"overrides":{"bytes":1,"until":"2026-09-21T14:13:21.123Z"}}`, "/overrides/until"},
 		{`{"overrides":{"until":"tomorrow"}}`, "/overrides/until"},
 		{`{"overrides":{"until":1}}`, "/overrides/until"},
 		{`{"overrides":{"bytes":1,"until":"2027-09-22T00:00:00Z"}}`, "/overrides/until"},
@@ -102,7 +108,7 @@ func TestOverridesAreQuotas(t *testing.T) {
 	c.put("1", `{"value":1}`).is(http.StatusCreated)
 	c.put("2", `{"value":1}`).is(http.StatusCreated)
 	c.put("3", `{"value":1}`).fails(429, "QUOTA_EXCEEDED").has("Retry-After", "")
-	c.get("/usage").says(`{"keys":{"used":2,"limitPerNamespace":2},"warnings":[{"what":"keys","namespace":"a","used":2,"limit":2,"percent":95}]}`)
+	c.get("/usage").says(`{"keys":{"used":2,"limitPerNamespace":2},"warnings":[{"what":"keys","namespace":"a","used":2,"limit":2,"percent":100}]}`)
 	c.clock.Set(time.Date(2026, 9, 22, 0, 0, 0, 0, time.UTC))
 	c = c.with(c.sign(t, c.claims(everything)))
 	c.put("3", `{"value":1}`).is(http.StatusCreated)

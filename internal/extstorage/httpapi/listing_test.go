@@ -134,6 +134,6 @@ func TestUsage(t *testing.T) {
 	c.get("/namespaces").says(`{"namespaces":[{"namespace":"a","keys":1,"bytes":11},{"namespace":"b","keys":1,"bytes":3}]}`)
 	c.granted(`{"b":"w"}`).get("/namespaces").says(`{"namespaces":[{"namespace":"b","keys":1,"bytes":3}]}`)
 	c.adminPut(`{"overrides":{"bytes":14,"namespaces":2,"keys":1}}`)
-	c.get("/usage").says(`{"warnings":[{"what":"namespaces","used":2,"limit":2,"percent":95},{"what":"keys","namespace":"a","used":1,"limit":1,"percent":95},
-		{"what":"keys","namespace":"b","used":1,"limit":1,"percent":95},{"what":"bytes","used":14,"limit":14,"percent":95}]}`)
+	c.get("/usage").says(`{"warnings":[{"what":"namespaces","used":2,"limit":2,"percent":100},{"what":"keys","namespace":"a","used":1,"limit":1,"percent":100},
+		{"what":"keys","namespace":"b","used":1,"limit":1,"percent":100},{"what":"bytes","used":14,"limit":14,"percent":100}]}`)
 }

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"holdfast/internal/web"
+)
+
+// sendError answers with an error that belongs to no service, in the form of those
+// of extension storage.
+func sendError(w http.ResponseWriter, status int, message string) {
+	type body struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		RequestID string `json:"requestId,omitempty"`
+	}
+	text, err := json.Marshal(map[string]body{"error": {errorCode(status), message, w.Header().Get("X-Request-Id")}})
+	if err != nil {
+		panic(err) // strings are always JSON
+	}
+	web.SendJSON(w, status, text)
+}
+
+// errorCode returns the code of a status.
+func errorCode(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "VALIDATION_FAILED"
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusInternalServerError:
+		return "INTERNAL_ERROR"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	}
+	return strings.ToUpper(strings.ReplaceAll(http.StatusText(status), " ", "_"))
+}
+
+// withJSONErrors sends the errors that next writes as plain text, which those of the
+// standard library are, as JSON.
+func withJSONErrors(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := &errorWriter{ResponseWriter: w}
+		next.ServeHTTP(e, r)
+		if e.status == 0 {
+			return
+		}
+		message := strings.ToValidUTF8(strings.TrimSpace(e.text.String()), "")
+		w.Header().Del("X-Content-Type-Options")
+		sendError(w, e.status, message)
+	})
+}
+
+// maxErrorText is the longest text of an error that is kept, in bytes.
+const maxErrorText = 4 << 10
+
+// errorWriter holds back an error in plain text.
+type errorWriter struct {
+	http.ResponseWriter
+	begun  bool
+	status int // of an error that is held back; 0: none
+	text   bytes.Buffer
+}
+
+// Unwrap is for http.ResponseController.
+func (w *errorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *errorWriter) WriteHeader(status int) {
+	if w.begun {
+		return
+	}
+	if status >= 200 {
+		w.begun = true
+	}
+	if kind := w.Header().Get("Content-Type"); status >= 400 && (kind == "" || strings.HasPrefix(kind, "text/plain")) {
+		w.status = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *errorWriter) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.begun = true // with 200
+	}
+	if w.status == 0 {
+		return w.ResponseWriter.Write(b)
+	}
+	w.text.Write(b[:min(len(b), maxErrorText-w.text.Len())])
+	return len(b), nil
+}
