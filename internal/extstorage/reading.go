@@ -33,7 +33,8 @@ type Listing struct {
 	Metadata  bool
 }
 
-// ListRecords reads a page, and the cursor of the next; "" when it is the last.
+// ListRecords reads a page, of at most PageBytes of values and metadata, and the
+// cursor of the next; "" when it is the last.
 // The cursor is good for the same owner, namespace, prefix and direction.
 func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
 	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
@@ -63,7 +64,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 		q.After = Key(after)
 	}
 	page, err := s.opts.Store.List(ctx, p.Owner, q)
-	if err == nil && page.More && len(page.Records) > 0 {
+	if err == nil && page.More {
 		next = s.cursors.seal(string(page.Records[len(page.Records)-1].Key), question...)
 	}
 	return page.Records, next, err

@@ -229,12 +229,12 @@ func newSchemaPool(c *Config) *fair.Pool {
 func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []byte) (run DryRun, err error) {
 	now := s.moment()
 	for after := (Position{Namespace: ns}); ; {
-		records, err := s.opts.Store.Export(ctx, o, after, MaxPage, now)
+		page, err := s.opts.Store.Export(ctx, o, ExportQuery{After: after, Limit: MaxPage, Now: now})
 		if err != nil {
 			return run, err
 		}
-		for i := range records {
-			rec := &records[i]
+		for i := range page.Records {
+			rec := &page.Records[i]
 			if rec.Namespace != ns {
 				return run, nil
 			}
@@ -253,10 +253,10 @@ func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []
 				}
 			}
 		}
-		if len(records) < MaxPage {
+		if !page.More {
 			return run, nil
 		}
-		last := &records[len(records)-1]
+		last := &page.Records[len(page.Records)-1]
 		after = Position{last.Namespace, last.Key}
 	}
 }

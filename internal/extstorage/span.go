@@ -120,7 +120,7 @@ func (s *Service) InstallUsage(ctx context.Context, o Owner, now Moment) (Usage,
 	return s.opts.Store.Usage(ctx, o, now)
 }
 
-// ExportInstall reads at most limit records of an install after a position.
-func (s *Service) ExportInstall(ctx context.Context, o Owner, after Position, limit int, now Moment) ([]Record, error) {
-	return s.opts.Store.Export(ctx, o, after, limit, now)
+// ExportInstall reads a page of an install.
+func (s *Service) ExportInstall(ctx context.Context, o Owner, q ExportQuery) (Page, error) {
+	return s.opts.Store.Export(ctx, o, q)
 }

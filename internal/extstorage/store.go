@@ -32,12 +32,13 @@ type Store interface {
 	// Get reads a record; ErrNoRecord when it is absent or expired.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
-	// List reads a page of a namespace from one snapshot.
+	// List reads a page of a namespace from one snapshot. The page ends where a
+	// PageEnd of the query's Limit and Bytes ends it, or earlier when others write
+	// meanwhile. No more values are read than about those of the page.
 	List(ctx context.Context, o Owner, q Query) (Page, error)
 
-	// Export reads a page of everything that an install has, in the order of
-	// namespace and key, after a position; the zero Position is before all.
-	Export(ctx context.Context, o Owner, after Position, limit int, now Moment) ([]Record, error)
+	// Export reads a page of everything that an install has, as List does.
+	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
 	// Changes reads what changed after a number, oldest first and without a
 	// gap. ErrChangesGone when the next after it is not kept any more.
@@ -129,6 +130,3 @@ const (
 	ChangesKept = 7 * 24 * time.Hour
 	AnswersKept = 24 * time.Hour
 )
-
-// MaxPage is how many records a page has at most.
-const MaxPage = 100

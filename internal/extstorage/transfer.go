@@ -10,8 +10,8 @@ import (
 )
 
 // Export reads a page of the records of an install that the bearer may read, in
-// the order of namespace and key, and the cursor of the next; "" when it is the
-// last. A page may be empty and not be the last.
+// the order of namespace and key, of at most limit records and PageBytes, and the
+// cursor of the next; "" when it is the last. A page may be empty and not be the last.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (records []Record, next string, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -33,14 +33,15 @@ func (s *Service) Export(ctx context.Context, r Request, cursor string, limit in
 		ns, key, _ := strings.Cut(place, "/") // which neither has
 		after = Position{Namespace(ns), Key(key)}
 	}
-	records, err = s.opts.Store.Export(ctx, p.Owner, after, limit, s.moment())
+	page, err := s.opts.Store.Export(ctx, p.Owner, ExportQuery{After: after, Limit: limit, Now: s.moment()})
 	if err != nil {
 		return nil, "", err
 	}
-	if n := len(records); n == limit {
-		next = s.cursors.seal(string(records[n-1].Namespace)+"/"+string(records[n-1].Key), question...)
+	if page.More {
+		last := &page.Records[len(page.Records)-1]
+		next = s.cursors.seal(string(last.Namespace)+"/"+string(last.Key), question...)
 	}
-	return slices.DeleteFunc(records, func(rec Record) bool { return p.In(rec.Namespace)&Read == 0 }), next, nil
+	return slices.DeleteFunc(page.Records, func(rec Record) bool { return p.In(rec.Namespace)&Read == 0 }), next, nil
 }
 
 // Imported counts what an import did with its records.

@@ -69,20 +69,21 @@ func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owne
 	defer bar.end()
 	w := bufio.NewWriterSize(to, 64<<10)
 	var written int64
-	for after, more := (ext.Position{}), true; more; {
-		page, err := s.ExportInstall(ctx, install, after, ext.MaxPage, now)
+	for q, more := (ext.ExportQuery{Limit: ext.MaxPage, Now: now}), true; more; {
+		page, err := s.ExportInstall(ctx, install, q)
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			if _, err := w.Write(exthttp.AppendLine(nil, &page[i])); err != nil {
+		for i := range page.Records {
+			rec := &page.Records[i]
+			if _, err := w.Write(exthttp.AppendLine(nil, rec)); err != nil {
 				return err
 			}
-			after = ext.Position{Namespace: page[i].Namespace, Key: page[i].Key}
+			q.After = ext.Position{Namespace: rec.Namespace, Key: rec.Key}
 		}
-		written += int64(len(page))
+		written += int64(len(page.Records))
 		bar.show(written)
-		more = len(page) == ext.MaxPage
+		more = page.More
 	}
 	_, err = w.Write(exthttp.AppendComplete(nil, written))
 	return errors.Join(err, w.Flush())

@@ -92,13 +92,13 @@ func (f *faulty) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext
 	return f.Store.Get(ctx, o, ns, key, now)
 }
 
-func (f *faulty) Export(ctx context.Context, o ext.Owner, after ext.Position, limit int, now ext.Moment) ([]ext.Record, error) {
+func (f *faulty) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext.Page, error) {
 	if f.export != nil {
-		if err := f.export(after); err != nil {
-			return nil, err
+		if err := f.export(q.After); err != nil {
+			return ext.Page{}, err
 		}
 	}
-	return f.Store.Export(ctx, o, after, limit, now)
+	return f.Store.Export(ctx, o, q)
 }
 
 var signingKey = bearer.Key{ID: "own", Alg: bearer.HS256, Text: strings.Repeat("k", 32)}

@@ -88,7 +88,7 @@ func hot() []step {
 		once = applying(ext.Write{Ops: []ext.Op{put}, Now: filledAt, Quota: ext.DefaultQuota(), IdempotencyKey: &ext.IdempotencyKey{Key: "once-x"}})
 		full = ext.Quota{Bytes: 400 * 54, Namespaces: 4, Keys: 100}
 		page = func(prefix, after, end string) []any {
-			return []any{tenant, install, "ns-1", after, prefix, end, true, true, at, 26}
+			return []any{tenant, install, "ns-1", after, prefix, end, true, true, at, 26, 1000}
 		}
 	)
 	return []step{
@@ -102,7 +102,7 @@ func hot() []step {
 		{"list", sqlList, page("", "", top), []string{key}},
 		{"list a prefix", sqlList, page("key-1", "key-11", "key-2"), []string{key}},
 		{"list in reverse", sqlListReverse, page("key-1", "", "key-2"), []string{key}},
-		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100}, []string{key}},
+		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100, 1000}, []string{key}},
 		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
 		{"usage", sqlUsage, []any{tenant, install, at}, nil},
 		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at, 100}, []string{lock, schemas}},
@@ -127,7 +127,25 @@ func TestPlans(t *testing.T) {
 	for _, h := range hot() {
 		t.Run(h.name, func(t *testing.T) { e.Uses(t, h.indexes, h.st.SQL, h.args...) })
 	}
+	t.Run("pages", func(t *testing.T) { plansOfPages(t, e) })
 	t.Run("totals", func(t *testing.T) { plansOfTotals(t, url, e) })
+}
+
+// plansOfPages: a page is read in the order of the index, and no further than its
+// limit.
+func plansOfPages(t *testing.T, e *testdb.Explained) {
+	for _, h := range hot() {
+		if h.st.Name != sqlList.Name && h.st.Name != sqlExport.Name {
+			continue
+		}
+		for _, p := range e.Run(t, h.st.SQL, h.args...) {
+			p.Plan.Walk(func(n *testdb.Node) {
+				if n.Type == "Sort" || n.Type == "Incremental Sort" {
+					t.Errorf("%s: %s in\n%s", h.name, n.Type, p.Query)
+				}
+			})
+		}
+	}
 }
 
 // plansOfTotals: what has expired is counted by its index, and no further than it should

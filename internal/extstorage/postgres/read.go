@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"math"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -59,7 +61,7 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 
 // List implements extstorage.Store. It reads one record more than asked for,
 // which tells whether there is another.
-func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (page ext.Page, err error) {
+func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
 	}
@@ -74,36 +76,53 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (page ext.Pa
 			after, end = "", min(end, after)
 		}
 	}
-	page.Records, err = s.records(ctx, statement, q.Limit+1, row{Record: ext.Record{Namespace: q.Namespace}}, func(r *row) []any {
+	return s.page(ctx, statement, &q, row{Record: ext.Record{Namespace: q.Namespace}}, func(r *row) []any {
 		return append(append([]any{(*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
-	}, string(o.Tenant), string(o.Install), string(q.Namespace), after, q.Prefix, end, q.Values, q.Metadata, now(q.Now), int64(q.Limit)+1)
-	if len(page.Records) > q.Limit {
-		page.Records, page.More = page.Records[:q.Limit], true
-	}
-	return page, err
+	}, string(o.Tenant), string(o.Install), string(q.Namespace), after, q.Prefix, end, q.Values, q.Metadata, now(q.Now))
 }
 
 // Export implements extstorage.Store.
-func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, limit int, at ext.Moment) ([]ext.Record, error) {
+func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext.Page, error) {
 	if err := o.Check(); err != nil {
-		return nil, err
+		return ext.Page{}, err
 	}
-	return s.records(ctx, sqlExport, limit, row{}, func(r *row) []any {
+	whole := q.Query()
+	return s.page(ctx, sqlExport, &whole, row{}, func(r *row) []any {
 		return append(append([]any{(*string)(&r.Namespace), (*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
-	}, string(o.Tenant), string(o.Install), string(after.Namespace), string(after.Key), now(at), int64(limit))
+	}, string(o.Tenant), string(o.Install), string(q.After.Namespace), string(q.After.Key), now(q.Now))
 }
 
-// records reads at most limit rows into r, by the places that dest names.
-func (s *Store) records(ctx context.Context, statement pgdb.Statement, limit int, r row, dest func(*row) []any, args ...any) (all []ext.Record, err error) {
-	err = s.db.ForEach(ctx, statement, args, func() { all = make([]ext.Record, 0, min(limit, ext.MaxPage+1)) }, func() error {
-		rec, err := r.record()
-		all = append(all, rec)
-		return err
-	}, dest(&r)...)
-	if err != nil {
-		return nil, err
+// page reads the records of a page by a statement whose last parameters are how many
+// to find and the size up to which values are sent. They are sent at once where no
+// number of them could be too much for the page, which spares small values the
+// running sum in SQL that costs a fifth of such a read. Where the page has a larger
+// one, its length is known by then, and it is read again with all values.
+func (s *Store) page(ctx context.Context, statement pgdb.Statement, q *ext.Query, r row, dest func(*row) []any, args ...any) (ext.Page, error) {
+	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
+	for {
+		var page ext.Page
+		var end ext.PageEnd
+		var withheld bool
+		err := s.db.ForEach(ctx, statement, append(args[:len(args):len(args)], int64(limit)+1, sent), func() {
+			page = ext.Page{Records: make([]ext.Record, 0, min(limit, ext.MaxPage))}
+			end, withheld = ext.NewPageEnd(limit, q.Bytes), false
+		}, func() error {
+			if page.More = page.More || !end.Takes(q.Size(r.ValueBytes, r.MetadataBytes)); page.More {
+				return nil
+			}
+			withheld = withheld || q.Values && r.ValueBytes > sent
+			rec, err := r.record()
+			page.Records = append(page.Records, rec)
+			return err
+		}, dest(&r)...)
+		if err != nil {
+			return ext.Page{}, err
+		}
+		if !withheld {
+			return page, nil
+		}
+		limit, sent = len(page.Records), math.MaxInt64
 	}
-	return all, nil
 }
 
 // Changes implements extstorage.Store. The numbers have no gaps, so where the

@@ -106,7 +106,7 @@ var (
 	sqlList        = listing(`key`)
 	sqlListReverse = listing(`key DESC`)
 	sqlExport      = pgdb.Statement{Name: "ext.export", SQL: `
-		SELECT namespace, key, ` + header + `, value::text, coalesce(metadata::text, '')
+		SELECT namespace, key, ` + header + `, CASE WHEN value_bytes <= $7::bigint THEN value::text ELSE '' END, coalesce(metadata::text, '')
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND (namespace, key) > ($3::text, $4::text)
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)
@@ -118,10 +118,11 @@ var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
 // listing is the statement of a page: keys behind one bound, from another on
 // and before a third. There is always all three, so that one plan serves every
-// query and never reads beyond them.
+// query and never reads beyond them. Values larger than the last parameter are left
+// out.
 func listing(order string) pgdb.Statement {
 	return pgdb.Statement{Name: "ext.list", SQL: `
-		SELECT key, ` + header + `, CASE WHEN $7::boolean THEN value::text ELSE '' END,
+		SELECT key, ` + header + `, CASE WHEN $7::boolean AND value_bytes <= $11::bigint THEN value::text ELSE '' END,
 			CASE WHEN $8::boolean THEN coalesce(metadata::text, '') ELSE '' END
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text

@@ -200,7 +200,8 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value cano
 			t.Errorf("List: %+v, %v", page, err)
 		}
 	}
-	if all, err := s.Export(ctx, o, ext.Position{Namespace: "toys", Key: "b"}, 10, start); err != nil || len(all) != 1 || all[0].Value != value {
+	all, err := s.Export(ctx, o, ext.ExportQuery{After: ext.Position{Namespace: "toys", Key: "b"}, Limit: 10, Now: start})
+	if err != nil || len(all.Records) != 1 || all.Records[0].Value != value {
 		t.Errorf("Export: %+v, %v", all, err)
 	}
 	if audit, err := s.Audit(ctx, o); err != nil || !audit.Right() || audit.Counters.Keys != 2 {

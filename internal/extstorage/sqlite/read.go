@@ -13,6 +13,10 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// valueBytesColumn is where recordColumns has the size of the value, before that of
+// the metadata.
+const valueBytesColumn = 7
+
 // scanRecord reads recordColumns, metadata and value.
 func scanRecord(r *sqlite.Stmt) ext.Record {
 	return ext.Record{
@@ -57,33 +61,41 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 		from = max(from, string(q.After)+"\x01")
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
-		p = ext.Page{Records: make([]ext.Record, 0, q.Limit)}
-		err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-			if len(p.Records) == q.Limit {
-				p.More = true
-				return errStopped
-			}
-			p.Records = append(p.Records, scanRecord(r))
-			return nil
-		}, o.Tenant, o.Install, q.Now, q.Namespace, from, to, q.Limit+1, q.Metadata, q.Values)
-		if errors.Is(err, errStopped) {
-			return nil
-		}
+		p, err = readPage(c, sql, &q, o.Tenant, o.Install, q.Now, q.Namespace, from, to, q.Limit+1, q.Metadata, q.Values)
 		return err
 	})
 	return p, err
 }
 
+// readPage reads the records of a page. The statement finds one more than its limit.
+func readPage(c *sqlite.Conn, sql string, q *ext.Query, args ...any) (p ext.Page, err error) {
+	p.Records = make([]ext.Record, 0, min(q.Limit, ext.MaxPage))
+	end := ext.NewPageEnd(q.Limit, q.Bytes)
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		if !end.Takes(q.Size(r.ColumnInt64(valueBytesColumn), r.ColumnInt64(valueBytesColumn+1))) {
+			p.More = true
+			return errStopped
+		}
+		p.Records = append(p.Records, scanRecord(r))
+		return nil
+	}, args...)
+	if errors.Is(err, errStopped) {
+		err = nil
+	}
+	return p, err
+}
+
 // Export implements extstorage.Store.
-func (s *Store) Export(ctx context.Context, o ext.Owner, after ext.Position, limit int, now ext.Moment) (all []ext.Record, err error) {
+func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (p ext.Page, err error) {
 	if err := o.Check(); err != nil {
-		return nil, err
+		return p, err
 	}
 	err = s.db.Read(ctx, "ext.export", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlExport, scanRecord, o.Tenant, o.Install, now, after.Namespace, after.Key, limit)
+		whole := q.Query()
+		p, err = readPage(c, sqlExport, &whole, o.Tenant, o.Install, q.Now, q.After.Namespace, q.After.Key, q.Limit+1)
 		return err
 	})
-	return all, err
+	return p, err
 }
 
 // Changes implements extstorage.Store.

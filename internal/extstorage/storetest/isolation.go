@@ -109,7 +109,7 @@ func methods() []method {
 			return err
 		}},
 		{"Export", false, func(ctx context.Context, u *user) error {
-			_, err := u.h.Store.Export(ctx, u.owner, ext.Position{}, 10, u.now)
+			_, err := u.h.Store.Export(ctx, u.owner, ext.ExportQuery{Limit: 10, Now: u.now})
 			return err
 		}},
 		{"Changes", false, func(ctx context.Context, u *user) error {

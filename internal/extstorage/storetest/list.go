@@ -1,12 +1,14 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/testdb"
 )
@@ -23,6 +25,8 @@ func listChecks() []check {
 		{"AfterOutsideThePrefix", afterOutside},
 		{"ValuesAndMetadata", valuesAndMetadata},
 		{"PagesUnderWrites", pagesUnderWrites},
+		{"Bytes", listBytes},
+		{"LargeValues", largeValues},
 		{"Nothing", listNothing},
 	}
 }
@@ -32,6 +36,7 @@ func exportChecks() []check {
 		{"Order", exportOrder},
 		{"Pages", exportPages},
 		{"UnderWrites", exportUnderWrites},
+		{"LargeValues", exportLargeValues},
 	}
 }
 
@@ -296,6 +301,94 @@ func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	u.state()
 }
 
+// wantBounded holds a page against its bounds: it has no more than them, unless it
+// is one record, and something unless it is the last.
+func wantBounded(t tb, p ext.Page, limit, bytes int) {
+	t.Helper()
+	sum := 0
+	for i := range p.Records {
+		sum += len(p.Records[i].Value) + len(p.Records[i].Metadata)
+	}
+	if most := cmp.Or(bytes, ext.PageBytes); len(p.Records) > limit || sum > most && len(p.Records) > 1 || p.More && len(p.Records) == 0 {
+		t.Errorf("a page of %d records and %d bytes has %d and %d, more: %v", limit, most, len(p.Records), sum, p.More)
+	}
+}
+
+// listBytes: a page ends before the record that would be too much, only what is
+// asked for counts, and the first record is there whatever its size.
+func listBytes(t *testing.T, u *user) {
+	for key, n := range map[string]int{"a": 5, "b": 100, "c": 10, "d": 10, "e": 2} {
+		op := put("s", key, `"`+strings.Repeat("x", n-2)+`"`)
+		op.Metadata = `{"m":1}` // 7 bytes
+		u.apply(op)
+	}
+	for _, c := range []struct {
+		bytes            int
+		values, metadata bool
+		after            string
+		want             string
+		more             bool
+	}{
+		{1, true, true, "", "a", true}, {111, true, true, "", "a", true}, {118, true, true, "", "a", true}, {119, true, true, "", "ab", true},
+		{135, true, true, "", "ab", true}, {136, true, true, "", "abc", true}, {161, true, true, "", "abcd", true}, {162, true, true, "", "abcde", false},
+		{104, true, false, "", "a", true}, {105, true, false, "", "ab", true}, {99, true, false, "a", "b", true}, {100, true, false, "a", "b", true},
+		{22, true, false, "b", "cde", false}, {21, true, false, "b", "cd", true}, {1, true, false, "d", "e", false},
+		{13, false, true, "", "a", true}, {14, false, true, "", "ab", true}, {35, false, true, "", "abcde", false},
+		{1, false, false, "", "abcde", false}, {0, true, true, "", "abcde", false},
+	} {
+		q := ext.Query{Namespace: "s", After: ext.Key(c.after), Bytes: c.bytes, Values: c.values, Metadata: c.metadata}
+		p := u.list(q)
+		equal(t, fmt.Sprintf("%+v", q), strings.Join(keysOf(p.Records), ""), c.want)
+		equal(t, fmt.Sprintf("more after %+v", q), p.More, c.more)
+	}
+	p := u.list(ext.Query{Namespace: "s", Reverse: true, Bytes: 22, Values: true})
+	u.wantKeys("in reverse", p, "e", "d", "c")
+	equal(t, "more in reverse", p.More, true)
+}
+
+// largeValues: pages of the greatest records have a bound that no limit lifts, and
+// together every record whole.
+func largeValues(t *testing.T, u *user) {
+	want := u.fillLarge("s", 2*ext.PageBytes/ext.MaxValueBytes+3)
+	for _, reverse := range []bool{false, true} {
+		q := ext.Query{Namespace: "s", Values: true, Metadata: true, Reverse: reverse}
+		var got []ext.Record
+		for range 100 {
+			p := u.list(q)
+			wantBounded(t, p, ext.MaxPage, 0)
+			if got = append(got, p.Records...); !p.More {
+				break
+			}
+			if len(p.Records) != ext.PageBytes/(ext.MaxValueBytes+ext.MaxMetadataBytes) {
+				t.Errorf("a page of large records has %d", len(p.Records))
+			}
+			q.After = p.Records[len(p.Records)-1].Key
+		}
+		if reverse {
+			slices.Reverse(got)
+		}
+		equal(t, "all", got, want)
+	}
+}
+
+// fillLarge puts n records of the greatest size.
+func (u *user) fillLarge(ns string, n int) (all []ext.Record) {
+	u.t.Helper()
+	for _, key := range numbered(n) {
+		// What an engine may spell longer: every comma of a list.
+		op := put(ns, key, "["+strings.Repeat("1,", ext.MaxValueBytes/2-2)+"11]")
+		op.Metadata = canonjson.Value(`{"m":"` + strings.Repeat("x", ext.MaxMetadataBytes-8) + `"}`)
+		u.apply(op)
+		all = append(all, u.get(ns, key))
+	}
+	return all
+}
+
+func exportLargeValues(t *testing.T, u *user) {
+	want := slices.Concat(u.fillLarge("a", 10), u.fillLarge("b", 10))
+	equal(t, "all", u.export(ext.MaxPage, 0), want)
+}
+
 func listNothing(t *testing.T, u *user) {
 	equal(t, "a new install", u.list(ext.Query{Namespace: "s"}).Records, []ext.Record(nil))
 	u.fill("s", "a")
@@ -304,20 +397,18 @@ func listNothing(t *testing.T, u *user) {
 	equal(t, "more", p.More, false)
 }
 
-func (u *user) export(limit int) (all []ext.Record) {
+func (u *user) export(limit, bytes int) (all []ext.Record) {
 	u.t.Helper()
-	var after ext.Position
+	q := ext.ExportQuery{Limit: limit, Bytes: bytes, Now: u.now}
 	for range 10_000 {
-		page, err := u.h.Store.Export(u.t.Context(), u.owner, after, limit, u.now)
+		page, err := u.h.Store.Export(u.t.Context(), u.owner, q)
 		must(u.t, "Export", err)
-		if len(page) > limit {
-			u.t.Errorf("a page of %d has %d", limit, len(page))
-		}
-		if all = append(all, page...); len(page) < limit {
+		wantBounded(u.t, page, limit, bytes)
+		if all = append(all, page.Records...); !page.More {
 			return all
 		}
-		last := page[len(page)-1]
-		after = ext.Position{Namespace: last.Namespace, Key: last.Key}
+		last := page.Records[len(page.Records)-1]
+		q.After = ext.Position{Namespace: last.Namespace, Key: last.Key}
 	}
 	u.t.Fatalf("the export does not come to an end")
 	return nil
@@ -341,7 +432,7 @@ func exportOrder(t *testing.T, u *user) {
 		return strings.Compare(ak, bk)
 	})
 	var got []string
-	for _, r := range u.export(3) {
+	for _, r := range u.export(3, 0) {
 		got = append(got, string(r.Namespace)+" "+string(r.Key))
 		equal(t, "record", r, u.get(string(r.Namespace), string(r.Key)))
 	}
@@ -359,10 +450,13 @@ func exportPages(t *testing.T, u *user) {
 		}
 	}
 	u.now += minute
-	want := u.export(1000)
+	want := u.export(1000, 0)
 	equal(t, "records", len(want), 70)
 	for _, limit := range []int{1, 2, 7, 30, 35, 69, 70, 71} {
-		equal(t, fmt.Sprintf("pages of %d", limit), u.export(limit), want)
+		equal(t, fmt.Sprintf("pages of %d", limit), u.export(limit, 0), want)
+	}
+	for _, bytes := range []int{1, 8, 9, 50, 500, 559, 560, 561} { // each record has 8
+		equal(t, fmt.Sprintf("pages of %d bytes", bytes), u.export(100, bytes), want)
 	}
 }
 
@@ -371,16 +465,16 @@ func exportUnderWrites(t *testing.T, u *user) {
 	u.fill("s", stays...)
 	readUnderWrites(t, u, func(i int) error {
 		var got []string
-		var after ext.Position
+		q := ext.ExportQuery{Limit: 5 + i, Bytes: 9 * i, Now: u.now}
 		for {
-			page, err := u.h.Store.Export(t.Context(), u.owner, after, 5+i, u.now)
+			page, err := u.h.Store.Export(t.Context(), u.owner, q)
 			if err != nil {
 				return err
 			}
-			if got = append(got, keysOf(page)...); len(page) < 5+i {
+			if got = append(got, keysOf(page.Records)...); !page.More {
 				return wantThroughout(got, stays)
 			}
-			after = ext.Position{Namespace: "s", Key: page[len(page)-1].Key}
+			q.After = ext.Position{Namespace: "s", Key: page.Records[len(page.Records)-1].Key}
 		}
 	})
 }

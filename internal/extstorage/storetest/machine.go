@@ -132,14 +132,19 @@ func (m *machine) stepGet(rt *rapid.T) {
 	}
 }
 
+// drawBytes are the bytes of a page: those of none or a few of the records, or any.
+func drawBytes(rt *rapid.T) int {
+	return rapid.SampledFrom([]int{0, 0, 1, 3, 9, 20, 40}).Draw(rt, "bytes")
+}
+
 func (m *machine) stepList(rt *rapid.T) {
 	q := ext.Query{
 		Namespace: drawNamespace(rt), Now: m.now,
 		Prefix:  rapid.SampledFrom([]string{"", "a", "B", "é", "\U0010ffff", "z"}).Draw(rt, "prefix"),
 		After:   ext.Key(rapid.SampledFrom(append([]string{"", "0", "b"}, drawnKeys...)).Draw(rt, "after")),
 		Reverse: rapid.Bool().Draw(rt, "reverse"),
-		Limit:   rapid.IntRange(1, 4).Draw(rt, "limit"),
-		Values:  rapid.Bool().Draw(rt, "values"), Metadata: rapid.Bool().Draw(rt, "with metadata"),
+		Limit:   rapid.IntRange(1, 4).Draw(rt, "limit"), Bytes: drawBytes(rt),
+		Values: rapid.Bool().Draw(rt, "values"), Metadata: rapid.Bool().Draw(rt, "with metadata"),
 	}
 	got, want := m.list(q), m.model.List(q)
 	equal(rt, "records", got.Records, want.Records)
@@ -147,11 +152,15 @@ func (m *machine) stepList(rt *rapid.T) {
 }
 
 func (m *machine) stepExport(rt *rapid.T) {
-	after := ext.Position{Namespace: drawNamespace(rt), Key: drawKey(rt)}
-	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
-	got, err := m.h.Store.Export(rt.Context(), m.owner, after, limit, m.now)
+	q := ext.ExportQuery{
+		After: ext.Position{Namespace: drawNamespace(rt), Key: drawKey(rt)},
+		Limit: rapid.IntRange(1, 5).Draw(rt, "limit"), Bytes: drawBytes(rt), Now: m.now,
+	}
+	got, err := m.h.Store.Export(rt.Context(), m.owner, q)
 	must(rt, "Export", err)
-	equal(rt, "records", got, m.model.Export(after, limit, m.now))
+	want := m.model.Export(q)
+	equal(rt, "records", got.Records, want.Records)
+	equal(rt, "more", got.More, want.More)
 }
 
 func (m *machine) stepChanges(rt *rapid.T) {

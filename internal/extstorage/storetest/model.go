@@ -222,7 +222,7 @@ func (m *model) Get(ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, 
 
 // List is Store.List.
 func (m *model) List(q ext.Query) (p ext.Page) {
-	all := m.live(q.Now)
+	all, end := m.live(q.Now), ext.NewPageEnd(q.Limit, q.Bytes)
 	if q.Reverse {
 		slices.Reverse(all)
 	}
@@ -233,7 +233,7 @@ func (m *model) List(q ext.Query) (p ext.Page) {
 		case q.After != "" && (!q.Reverse && r.Key <= q.After || q.Reverse && r.Key >= q.After):
 			continue
 		}
-		if len(p.Records) == q.Limit {
+		if !end.Takes(q.Size(int64(len(r.Value)), int64(len(r.Metadata)))) {
 			p.More = true
 			return p
 		}
@@ -249,13 +249,19 @@ func (m *model) List(q ext.Query) (p ext.Page) {
 }
 
 // Export is Store.Export.
-func (m *model) Export(after ext.Position, limit int, now ext.Moment) (all []ext.Record) {
-	for _, r := range m.live(now) {
-		if len(all) < limit && inOrder(r, ext.Record{Namespace: after.Namespace, Key: after.Key}) > 0 {
-			all = append(all, r)
+func (m *model) Export(q ext.ExportQuery) (p ext.Page) {
+	end := ext.NewPageEnd(q.Limit, q.Bytes)
+	for _, r := range m.live(q.Now) {
+		if inOrder(r, ext.Record{Namespace: q.After.Namespace, Key: q.After.Key}) <= 0 {
+			continue
 		}
+		if !end.Takes(r.Bytes()) {
+			p.More = true
+			return p
+		}
+		p.Records = append(p.Records, r)
 	}
-	return all
+	return p
 }
 
 // Changes is Store.Changes.

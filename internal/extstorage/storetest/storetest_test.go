@@ -107,9 +107,9 @@ func (s *memory) List(_ context.Context, o ext.Owner, q ext.Query) (p ext.Page, 
 	return p, err
 }
 
-func (s *memory) Export(_ context.Context, o ext.Owner, after ext.Position, limit int, now ext.Moment) (all []ext.Record, err error) {
-	err = s.read(o, func(m *model) error { all = m.Export(after, limit, now); return nil })
-	return all, err
+func (s *memory) Export(_ context.Context, o ext.Owner, q ext.ExportQuery) (p ext.Page, err error) {
+	err = s.read(o, func(m *model) error { p = m.Export(q); return nil })
+	return p, err
 }
 
 func (s *memory) Changes(_ context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (f ext.Feed, err error) {

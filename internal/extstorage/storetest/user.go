@@ -211,15 +211,7 @@ type state struct {
 func (u *user) state() state {
 	u.t.Helper()
 	var s state
-	var after ext.Position
-	for {
-		page, err := u.h.Store.Export(u.t.Context(), u.owner, after, 100, u.now)
-		must(u.t, "Export", err)
-		if s.records = append(s.records, page...); len(page) < 100 {
-			break
-		}
-		after = ext.Position{Namespace: page[99].Namespace, Key: page[99].Key}
-	}
+	s.records = u.export(ext.MaxPage, 0)
 	f, err := u.h.Store.Changes(u.t.Context(), u.owner, 1<<60, 1, u.now)
 	must(u.t, "Changes", err)
 	s.last = f.Last
