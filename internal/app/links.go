@@ -41,6 +41,11 @@ func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage acco
 	return usage, nil
 }
 
+// revokedBy reports whose tokens the accounts of this server have revoked.
+func revokedBy(a *accounts.Accounts) func(syncstorage.Owner) bool {
+	return func(o syncstorage.Owner) bool { return a.IsRevoked(o.FxAUID, o.UID) }
+}
+
 // owner is whose records a storage user's are.
 func owner(u *tokenserver.User) syncstorage.Owner {
 	return syncstorage.Owner{UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String()}

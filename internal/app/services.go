@@ -13,9 +13,11 @@ import (
 // given to nobody else.
 func Services() []service.Service {
 	storage := sync.New()
+	account := accounts.New(storageOf(storage))
+	storage.RefuseRevoked(revokedBy(account))
 	return []service.Service{
 		storage.Service(),
-		accounts.New(storageOf(storage)).Service(),
+		account.Service(),
 		ext.New().Service(),
 	}
 }

@@ -26,6 +26,11 @@ func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replace
 	return s.store.ListUsers(ctx, after, limit, replaced)
 }
 
+// Revoked returns whose tokens are refused though they have not expired.
+func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
+	return s.store.Revoked(ctx, s.now().Add(-s.tokenLife()))
+}
+
 // SetAccess allows or denies an account, or takes it off the list.
 func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())

@@ -18,17 +18,33 @@ type Purger interface {
 // cleaned, on a node that is away without being marked down.
 const maxCleanupPages = 100
 
+// tokenMargin is how long after the end of its tokens a storage user may still
+// write: the clock of a node may be slow, and a request that began with a good token
+// may take its time.
+const tokenMargin = 10 * time.Minute
+
+// tokenLife is how long after its last token a storage user may write.
+func (s *Service) tokenLife() time.Duration { return s.conf.TokenDuration + tokenMargin }
+
+// deadlines are what is due at now. No row is forgotten while tokens of its storage
+// user are good: nothing would lead to what they write after that.
+func (s *Service) deadlines(now time.Time) Deadlines {
+	life := s.tokenLife()
+	return Deadlines{Replaced: now.Add(-max(s.conf.ReplacedUserGrace, life)), Deleted: now.Add(-life)}
+}
+
 // Cleanup deletes the storage of users that were replaced longer ago than the
-// grace, then their rows, at most limit, and returns how many. A node that
+// grace, then their rows, at most limit, and returns how many. Of an account that
+// was deleted it does so when its tokens have expired. A node that
 // fails is left alone for the rest of the run; the error says which did, and
 // does not mean that nothing was done.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
-	before := now.Add(-s.conf.ReplacedUserGrace)
+	due := s.deadlines(now)
 	failed := map[string]error{}
 	var last DueUser
 	done := 0
 	for range maxCleanupPages {
-		page, err := s.store.Due(ctx, before, last, limit)
+		page, err := s.store.Due(ctx, due, last, limit)
 		if err != nil {
 			return done, err
 		}
@@ -66,12 +82,22 @@ func joined(failed map[string]error) error {
 // remove deletes a replaced user: first the data, then the row, so that what
 // fails in between is found again.
 func (s *Service) remove(ctx context.Context, u DueUser) error {
-	if p := s.purger(u); p != nil {
-		if err := p.Purge(ctx, u); err != nil {
-			return fmt.Errorf("delete the storage of user %d on node %s: %w", u.UID, u.Node, err)
-		}
+	if err := s.purge(ctx, u); err != nil {
+		return err
 	}
 	return s.store.Forget(ctx, u.UID)
+}
+
+// purge deletes what a node keeps for a user.
+func (s *Service) purge(ctx context.Context, u DueUser) error {
+	p := s.purger(u)
+	if p == nil {
+		return nil
+	}
+	if err := p.Purge(ctx, u); err != nil {
+		return fmt.Errorf("delete the storage of user %d on node %s: %w", u.UID, u.Node, err)
+	}
+	return nil
 }
 
 // purger is who deletes the user's storage, nil when there is nothing to
@@ -89,33 +115,36 @@ func (s *Service) purger(u DueUser) Purger {
 	return s.remote
 }
 
-// DeleteAccount removes all storage users of an account with their data at
-// once, without a grace, and returns how many. The account may come back as a
-// new one. What could not be removed is replaced and left to Cleanup.
+// DeleteAccount deletes what the storage users of an account store, at once and
+// without a grace, and returns how many they are. The account may come back as a new
+// one. The rows stay until their tokens have expired, and Cleanup then deletes what
+// was written with these meanwhile: the nodes may know nothing of the deletion. So
+// it also does what a DeleteAccount that was interrupted has left.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
-	if _, err := s.store.Replace(ctx, a, s.now(), false); err != nil {
+	now := s.now()
+	users, err := s.store.Delete(ctx, a, now)
+	if err != nil {
 		return 0, err
 	}
-	for done := 0; ; {
-		st, err := s.store.AccountState(ctx, a)
-		if err != nil {
-			return done, err
-		}
-		before := done
-		for i := range st.Users {
-			u := DueUser{User: st.Users[i], KeysLive: st.keysLive(&st.Users[i])}
-			if !u.Replaced {
-				continue // signed in again meanwhile
+	ended := s.deadlines(now).Deleted.UnixMilli()
+	for i := range users {
+		u := DueUser{User: users[i]}
+		if u.NodeID == s.conf.SpannerNodeID { // it may have signed in again, with the same keys
+			st, err := s.store.AccountState(ctx, a)
+			if err != nil {
+				return i, err
 			}
-			if err := s.remove(ctx, u); err != nil {
-				return done, err
-			}
-			done++
+			u.KeysLive = st.keysLive(&u.User)
 		}
-		if done == before {
-			return done, nil
+		remove := s.purge
+		if u.ReplacedAt < ended {
+			remove = s.remove
+		}
+		if err := remove(ctx, u); err != nil {
+			return i, err
 		}
 	}
+	return len(users), nil
 }
 
 // keysLive reports whether an unreplaced row has the key id of u.

@@ -42,7 +42,7 @@ type Config struct {
 
 	AllowNewUsers     bool          `toml:"allow_new_users" doc:"Let accounts in that have never been here. Those on the allow list may always come, those on the deny list never."`
 	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is good for."`
-	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that comes back with a device of old."`
+	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that comes back with a device of old; at least until its tokens have expired."`
 }
 
 // JWK is a public key of the accounts server, in the fields of its JSON.

@@ -2,6 +2,7 @@ package tokenserver
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"holdfast/internal/fault"
@@ -54,6 +55,12 @@ func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 // Decide is the rules of a sign-in, in their order. A refusal is a *Refusal
 // and writes nothing to users; NotAdmitted is recorded for the operator.
 func Decide(st AccountState, s SignIn) (Plan, error) {
+	// The newest row must look the newest also when the clock stepped back.
+	created := millis(s.Now)
+	if len(st.Users) > 0 {
+		created = max(created, st.Users[0].CreatedAt+1)
+	}
+	st.dropDeleted()
 	if st.Access == Denied || len(st.Users) == 0 && st.Access != Allowed && !s.AllowNew {
 		return Plan{}, &Refusal{Reason: NotAdmitted}
 	}
@@ -62,7 +69,7 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 			Generation:    s.Generation.Value,
 			ClientState:   s.Keys.ClientState,
 			KeysChangedAt: s.Keys.ChangedAt,
-			CreatedAt:     millis(s.Now),
+			CreatedAt:     created,
 		}}, nil
 	}
 	current := st.current()
@@ -72,7 +79,15 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 	if err := checkSignIn(current, st.pastState(current, s.Keys.ClientState), s); err != nil {
 		return Plan{}, err
 	}
-	return st.follow(current, s), nil
+	return st.follow(current, s, created), nil
+}
+
+// dropDeleted leaves out the rows of before the operator deleted the account: it
+// comes back as one that was never here.
+func (st *AccountState) dropDeleted() {
+	if slices.ContainsFunc(st.Users, func(u User) bool { return u.IsDeleted() }) {
+		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
+	}
 }
 
 // Records reports whether the operator is told of a refusal. Whom they have
@@ -155,8 +170,9 @@ func checkSignIn(current *User, past bool, s SignIn) error {
 	return nil
 }
 
-// follow plans what a sign-in that passed the rules changes.
-func (st *AccountState) follow(current *User, s SignIn) Plan {
+// follow plans what a sign-in that passed the rules changes. A new row is created
+// at the moment created.
+func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	next := *current
 	next.Generation = nextGeneration(current, s)
 	if s.Keys.ChangedAt.Known {
@@ -171,8 +187,7 @@ func (st *AccountState) follow(current *User, s SignIn) Plan {
 		p.User.UID = 0
 		p.User.ClientState = s.Keys.ClientState
 		p.User.Replaced, p.User.ReplacedAt = false, 0
-		// The newest row must look the newest also when the clock stepped back.
-		p.User.CreatedAt = max(millis(s.Now), st.Users[0].CreatedAt+1)
+		p.User.CreatedAt = created
 	case next.Generation != current.Generation || next.KeysChangedAt != current.KeysChangedAt:
 		p.Op = Update
 	}

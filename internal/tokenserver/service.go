@@ -20,6 +20,7 @@ type Claims struct {
 	Expires        time.Time
 	HashedFxAUID   string
 	HashedDeviceID string
+	Cleanup        bool // for the Purger alone: good also when the user's tokens are revoked
 }
 
 // Minter makes storage tokens, signed with a secret that the nodes know.

@@ -278,17 +278,62 @@ func TestDeleteAccount(t *testing.T) {
 	if took := r.took(); n != tokenserver.MaxUsers+1 || err != nil || len(took) != n || took[0] != "remote https://there.example alice" {
 		t.Errorf("deleted %d by %q, %v", n, took, err)
 	}
-	if n, err := r.DeleteAccount(ctx, alice); n != 0 || err != nil {
-		t.Errorf("deleted %d again, %v", n, err)
-	}
-	users, err := r.store.ListUsers(ctx, 0, 10, true)
-	if err != nil || len(users) != 1 || users[0].Account() != r.account("bob") {
-		t.Errorf("the users are %+v, %v", users, err)
-	}
 	if back := r.signIn(t, "alice", 1, ""); back.UID <= last.UID {
 		t.Errorf("came back as %+v", back)
 	}
 	if _, err := r.DeleteAccount(ctx, tokenserver.Account{}); !fault.Is(err, fault.Denied) {
 		t.Errorf("nobody's account: %v", err)
+	}
+}
+
+// What the tokens of a deleted account write after the deletion is deleted when they
+// have expired, and only then nothing leads to it any more.
+func TestDeleteAccountDuringWrites(t *testing.T) {
+	t.Parallel()
+	for name, interrupted := range map[string]bool{"done": false, "interrupted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newService(t, nil)
+			ctx := t.Context()
+			u := r.signIn(t, "alice", 1, "https://there.example")
+			r.away[u.Node] = interrupted
+			if n, err := r.DeleteAccount(ctx, r.account("alice")); (err != nil) != interrupted || n == 0 != interrupted {
+				t.Fatalf("deleted %d, %v", n, err)
+			}
+			delete(r.away, u.Node)
+			r.took()
+			back := r.signIn(t, "alice", 1, "https://there.example")
+			life := tokenserver.DefaultConfig().TokenDuration + 10*time.Minute
+			for _, c := range []struct {
+				after time.Duration
+				want  int
+			}{{life, 0}, {life + time.Millisecond, 1}, {day, 0}} {
+				r.hands.Set(noon.Add(c.after))
+				if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != c.want || err != nil || len(r.took()) != c.want {
+					t.Errorf("%v later cleaned %d, %v; want %d", c.after, n, err, c.want)
+				}
+			}
+			users, err := r.store.ListUsers(ctx, 0, 10, true)
+			if err != nil || len(users) != 1 || users[0] != back {
+				t.Errorf("the users are %+v, %v; want %+v", users, err, back)
+			}
+		})
+	}
+}
+
+// However short the grace is, no row is forgotten before its tokens have expired.
+func TestCleanupAfterTokens(t *testing.T) {
+	t.Parallel()
+	r := newService(t, func(o *tokenserver.Options) { o.Config.ReplacedUserGrace = 0 })
+	r.signIn(t, "alice", 1, tokenserver.Self)
+	r.signIn(t, "alice", 2, "")
+	life := tokenserver.DefaultConfig().TokenDuration + 10*time.Minute
+	for _, c := range []struct {
+		after time.Duration
+		want  int
+	}{{time.Minute, 0}, {life, 0}, {life + 2*time.Millisecond, 1}} {
+		if n, err := r.Cleanup(t.Context(), noon.Add(c.after), 10); n != c.want || err != nil {
+			t.Errorf("%v later cleaned %d, %v; want %d", c.after, n, err, c.want)
+		}
 	}
 }

@@ -53,19 +53,35 @@ type Users interface {
 	// rows are cleaned up.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
+	// Delete gives all rows of an account the generation Deleted, marks those that
+	// are not replaced as replaced at now, and returns all of them, the newest
+	// first.
+	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
+
+	// Revoked returns whose tokens are refused though they have not expired: the
+	// accounts that are Denied, and the storage users whose account was deleted,
+	// here or at the accounts server, since a moment.
+	Revoked(ctx context.Context, since time.Time) (Revoked, error)
+
 	// ChangePassword lifts the generation of an account's unreplaced rows, so
 	// that tokens from before the change are refused; it never lowers it. It
 	// returns how many rows it lifted.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
-	// Due is a page of the rows that were replaced before a moment, at most
-	// limit of them behind after, longest replaced first. Rows on a node that
-	// is down are left out: nothing can be deleted there.
-	Due(ctx context.Context, before time.Time, after DueUser, limit int) ([]DueUser, error)
+	// Due is a page of the rows that are due, at most limit of them behind after,
+	// longest replaced first. Rows on a node that is down are left out: nothing
+	// can be deleted there.
+	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
 	// Forget deletes a row that is replaced; a row that is not, or that is not
 	// there, stays as it is.
 	Forget(ctx context.Context, uid int64) error
+}
+
+// Deadlines say which rows are due: those that were replaced before a moment.
+type Deadlines struct {
+	Replaced time.Time // of rows in general
+	Deleted  time.Time // of rows with the generation Deleted; not before Replaced
 }
 
 // DueUser is a replaced row whose storage is to be deleted.

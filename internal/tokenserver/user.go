@@ -12,6 +12,11 @@ const ServiceName = "sync-1.5"
 // deleted. No token reaches it.
 const Retired = math.MaxInt64
 
+// Deleted is the generation of a row whose account the operator has deleted. It
+// is no state of the account: Decide ignores the row. The row stays for Cleanup,
+// which deletes again what the tokens of the storage user have written since.
+const Deleted = -1
+
 // MaxUsers is how many of an account's newest rows are looked at. Keys older
 // than that are forgotten, as they are when the rows are cleaned up.
 const MaxUsers = 20
@@ -33,6 +38,9 @@ type User struct {
 
 // Account is whose row it is.
 func (u *User) Account() Account { return accountOf(u.Email) }
+
+// IsDeleted reports whether the operator has deleted the row's account.
+func (u *User) IsDeleted() bool { return u.Generation == Deleted }
 
 // KeyID is the id of the keys that the row was made for.
 func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -61,6 +62,7 @@ type Accounts struct {
 	cfg     tokenserver.Config
 	storage Storage
 	opened  *tokenserver.Service
+	revoked atomic.Pointer[tokenserver.Revoked] // nil: not watched
 }
 
 // New returns the service with its default settings.
@@ -116,6 +118,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	}
 	if s.storage.IsOpen() {
 		o.Local = s.storage
+		opened.Start = func(ctx context.Context) (func() error, error) { return s.watchRevoked(ctx, d.Log), nil }
 	}
 	if o.Config.NodeType == "" {
 		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))
@@ -172,9 +175,13 @@ func countEvents(d *service.Deps) func(tokenserver.EventKind) {
 type minter struct{ keyring *tokenlib.Keyring }
 
 func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
+	origin := tokenlib.Origin
+	if c.Cleanup {
+		origin = tokenlib.CleanupOrigin
+	}
 	return m.keyring.Mint(tokenlib.Claims{
 		UID: c.UID, FxAUID: c.FxAUID, FxAKID: c.FxAKID, Node: c.Node, Expires: c.Expires,
-		HashedFxAUID: c.HashedFxAUID, HashedDeviceID: c.HashedDeviceID, Origin: tokenlib.Origin,
+		HashedFxAUID: c.HashedFxAUID, HashedDeviceID: c.HashedDeviceID, Origin: origin,
 	})
 }
 

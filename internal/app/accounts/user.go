@@ -121,8 +121,12 @@ func (c *command) userShow() *cobra.Command {
 }
 
 func (c *command) showUser(ctx context.Context, w *tabwriter.Writer, u *tokenserver.User) error {
-	fmt.Fprintf(w, "\nuid\t%d\nnode\t%s\nkeys\t%s\ncreated\t%s\nreplaced\t%s\n",
-		u.UID, u.Node, u.KeyID(), service.FormatMillis(u.CreatedAt), service.FormatMillis(u.ReplacedAt))
+	ended := "replaced"
+	if u.IsDeleted() {
+		ended = "deleted"
+	}
+	fmt.Fprintf(w, "\nuid\t%d\nnode\t%s\nkeys\t%s\ncreated\t%s\n%s\t%s\n",
+		u.UID, u.Node, u.KeyID(), service.FormatMillis(u.CreatedAt), ended, service.FormatMillis(u.ReplacedAt))
 	if !c.state.storage.IsOpen() {
 		return nil
 	}
@@ -150,8 +154,10 @@ func (c *command) userDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ACCOUNT",
 		Short: "Delete an account here, with everything that it stores",
-		Long: "Delete an account's storage users and everything that they store, at once. The account may\n" +
-			"sign in again and starts anew; to prevent that, deny it.",
+		Long: "Delete everything that an account's storage users store, at once. The account may sign in\n" +
+			"again and starts anew; to prevent that, deny it. The storage users stay listed as replaced\n" +
+			"until their tokens have expired (tokenserver.token_duration); what these still write on a\n" +
+			"node that does not refuse them is deleted then.",
 		Args: cobra.ExactArgs(1),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
 			if !sure && !c.confirm(fmt.Sprintf("Delete account %s with everything it stores? [y/N] ", acc.FxAUID)) {
@@ -186,7 +192,7 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 	)
 	short := "Let an account in, also when new users are not allowed"
 	if access == tokenserver.Denied {
-		short = "Keep an account out, also when it has storage already (which stays)"
+		short = "Keep an account out, also when it has storage already (which stays) and tokens (which end)"
 	}
 	cmd := &cobra.Command{
 		Use:   access.String() + " ACCOUNT",

@@ -31,10 +31,15 @@ type Storage struct {
 	deps    *service.Deps
 	keyring *tokenlib.Keyring
 	opened  *syncstorage.Service
+	revoked func(syncstorage.Owner) bool // nil: nobody's tokens are
 }
 
 // New returns the service with its default settings.
 func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
+
+// RefuseRevoked has requests refused of owners whose tokens are revoked. It is called
+// before the service is opened.
+func (s *Storage) RefuseRevoked(revoked func(syncstorage.Owner) bool) { s.revoked = revoked }
 
 // Opened is the open service; nil while it is not.
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }
@@ -105,7 +110,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if err != nil {
 		return opened, err
 	}
-	h := &httpapi.Handler{Service: s.opened, Keyring: s.keyring, Clock: d.Clock, TimeSkew: s.cfg.HawkTimeSkew, Backoff: d.Server.Backoff}
+	h := &httpapi.Handler{Service: s.opened, Keyring: s.keyring, Clock: d.Clock, TimeSkew: s.cfg.HawkTimeSkew, Backoff: d.Server.Backoff, Revoked: s.revoked}
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	}}}
@@ -134,6 +139,7 @@ var refusals = service.Refusals{
 	{hawk.ErrPayload, "hawk-payload"},
 	{hawk.ErrMalformed, "hawk-malformed"},
 	{tokenlib.ErrExpired, "token-expired"},
+	{httpapi.ErrRevoked, "token-revoked"},
 	{tokenlib.ErrSignature, "token-signature"},
 	{tokenlib.ErrMalformed, "token-malformed"},
 }

@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// Origin is what the tokens of this server say in Claims.Origin.
-const Origin = "holdfast"
+// What the tokens of this server say in Claims.Origin.
+const (
+	Origin        = "holdfast"
+	CleanupOrigin = "holdfast-cleanup" // with which the tokenserver deletes the storage of replaced users
+)
 
 // Claims is what a token of Firefox Sync says. Only UID, Expires and Salt must
 // be there.

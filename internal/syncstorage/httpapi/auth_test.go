@@ -2,13 +2,16 @@ package httpapi_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	ss "holdfast/internal/syncstorage"
 )
 
 func claims(uid int64) tokenlib.Claims { return tokenlib.Claims{UID: uid} }
@@ -231,6 +234,42 @@ func TestTokenWithAccount(t *testing.T) {
 	u.id, u.secret = u.token(t, u.keys, tokenlib.Claims{UID: u.uid, FxAUID: "0123456789abcdef", FxAKID: "0000000002345-u7s", Origin: "rust"})
 	u.put("/storage/toys/a", `{"payload":"x"}`).is(200)
 	u.get("/storage/toys").is(200, `["a"]`)
+}
+
+// A revoked token is refused, also when that happens while the body of a write is on its
+// way; only the tokenserver may still delete what the user has.
+func TestRevokedToken(t *testing.T) {
+	t.Parallel()
+	var revoked atomic.Int64 // a uid
+	checked := make(chan struct{}, 100)
+	s := start(t, setup{revoked: func(o ss.Owner) bool {
+		defer func() { checked <- struct{}{} }()
+		return o.UID == revoked.Load()
+	}})
+	u, other := s.user(t), s.user(t)
+	u.put("/storage/toys/a", `{"payload":"x"}`).is(200)
+	for len(checked) > 0 {
+		<-checked
+	}
+	body, late := io.Pipe()
+	answered := make(chan *answer)
+	go func() { answered <- u.send(u.request("PUT", u.path("/storage/toys/late"), body)) }()
+	<-checked // before the body
+	revoked.Store(u.uid)
+	_, _ = io.WriteString(late, `{"payload":"x"}`)
+	late.Close()
+	(<-answered).is(401)
+
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		u.do(method, "/storage/toys/a", `{"payload":"y"}`).is(401)
+	}
+	u.get("/info/collections").is(401)
+	other.put("/storage/toys/a", `{"payload":"x"}`).is(200)
+
+	u.id, u.secret = u.token(t, u.keys, tokenlib.Claims{UID: u.uid, Origin: tokenlib.CleanupOrigin})
+	u.get("/storage/toys").is(200, `["a"]`)
+	u.delete("").is(200)
+	u.get("/storage/toys").is(200, `[]`)
 }
 
 // Behind a proxy a client signs the public address, whatever of it arrives.

@@ -9,5 +9,5 @@ func (h *Handler) body(x *exchange) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return body, web.AcquireSlot(x.out, x.in)
+	return body, h.acquireSlot(x)
 }

@@ -23,6 +23,9 @@ type Handler struct {
 	// Backoff, when not nil, is how long clients should wait before their next
 	// sync, 0 for no time: the load of the server.
 	Backoff func() time.Duration
+	// Revoked, when not nil, reports whether tokens of an owner are refused though
+	// they have not expired. It is called for each request, twice for writes.
+	Revoked func(ss.Owner) bool
 }
 
 // exchange is a request and its answer under way.
@@ -32,6 +35,7 @@ type exchange struct {
 	route route
 	query url.Values
 	owner ss.Owner
+	purge bool       // by the tokenserver, for which no token is revoked
 	ask   ss.Request // the collection, the precondition, the moment of arrival
 }
 
@@ -86,7 +90,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	if x.route.resource == infoConfiguration {
 		return act(h, x) // as public as the limits themselves
 	}
-	if x.owner, err = h.authenticate(x, at, now); err != nil {
+	if err = h.authenticate(x, at, now); err != nil {
 		return err
 	}
 	if x.query, err = url.ParseQuery(x.in.URL.RawQuery); err != nil {
@@ -98,11 +102,20 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 		return err
 	}
 	if m := x.in.Method; m != http.MethodPut && m != http.MethodPost { // those read their body first
-		if err := web.AcquireSlot(x.out, x.in); err != nil {
+		if err := h.acquireSlot(x); err != nil {
 			return err
 		}
 	}
 	return act(h, x)
+}
+
+// acquireSlot takes a slot for the request. Its body, and the wait for the slot, may
+// have taken longer than the token was good.
+func (h *Handler) acquireSlot(x *exchange) error {
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return err
+	}
+	return h.checkRevoked(x)
 }
 
 // modified says when the addressed resource was last modified.

@@ -39,6 +39,7 @@ type setup struct {
 	readers int                     // connections of the real one
 	secrets []string
 	backoff func() time.Duration
+	revoked func(ss.Owner) bool
 	public  string // URL
 	pace    web.Rate
 	gate    *web.Gate
@@ -89,6 +90,7 @@ func start(t testing.TB, with setup) *server {
 		Clock:    s.clock.Now,
 		TimeSkew: conf.HawkTimeSkew,
 		Backoff:  with.backoff,
+		Revoked:  with.revoked,
 	}
 	s.Server = webtest.Listen(t, &web.Mux{
 		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate},

@@ -56,7 +56,7 @@ func (p *Purger) Close() { p.http.CloseIdleConnections() }
 func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	now := p.now()
 	token, key, err := p.minter.Mint(tokenserver.Claims{
-		UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String(), Node: u.Node, Expires: now.Add(tokenLife),
+		UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String(), Node: u.Node, Expires: now.Add(tokenLife), Cleanup: true,
 	})
 	if err != nil {
 		return fmt.Errorf("mint a token: %w", err)

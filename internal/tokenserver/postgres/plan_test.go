@@ -40,7 +40,10 @@ func TestPlans(t *testing.T) {
 		{sqlChangePassword, []any{9, email}, "lookup_idx"},
 		{sqlForget, []any{7}, "users_pkey"},
 		{sqlListUsers, []any{100, false, 100}, "users_pkey"},
-		{sqlDue, []any{1000, 0, 0, 100}, "replaced_at_idx"},
+		{sqlDue, []any{1000, 1100, 0, 0, 100}, "replaced_at_idx"},
+		{sqlDelete, []any{9, email}, "lookup_idx"},
+		{sqlAllOfAccount, []any{email}, "lookup_idx"},
+		{sqlRevoked, []any{49900}, "replaced_at_idx"},
 	} {
 		var plan []string
 		var line string

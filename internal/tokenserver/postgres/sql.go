@@ -46,6 +46,18 @@ var (
 	sqlRetire = pgdb.Statement{Name: "token.retire", SQL: `
 		UPDATE users SET replaced_at = $1::bigint, generation = 9223372036854775807
 		WHERE email = $2::text AND service = ` + service + ` AND replaced_at IS NULL`}
+	sqlDelete = pgdb.Statement{Name: "token.delete", SQL: `
+		UPDATE users SET generation = -1, replaced_at = coalesce(replaced_at, $1::bigint)
+		WHERE email = $2::text AND service = ` + service + ` AND NOT (generation = -1 AND replaced_at IS NOT NULL)`}
+	sqlAllOfAccount = pgdb.Statement{Name: "token.all_of_account", SQL: `
+		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.email = $1::text AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC`}
+	// A row for each account that is denied, with no UID, and for each storage user.
+	sqlRevoked = pgdb.Statement{Name: "token.revoked", SQL: `
+		SELECT fxa_uid, NULL FROM account_access WHERE access NOT IN ('allow', 'unlisted')
+		UNION ALL
+		SELECT email, uid FROM users WHERE service = ` + service + `
+			AND replaced_at > $1::bigint AND generation IN (-1, 9223372036854775807)`}
 	sqlChangePassword = pgdb.Statement{Name: "token.change_password", SQL: `
 		UPDATE users SET generation = $1::bigint
 		WHERE email = $2::text AND service = ` + service + ` AND replaced_at IS NULL AND generation < $1::bigint`}
@@ -58,9 +70,9 @@ var (
 			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL
 				AND k.client_state = u.client_state AND coalesce(k.keys_changed_at, 0) = coalesce(u.keys_changed_at, 0))
 		FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
-		WHERE u.service = ` + service + ` AND u.replaced_at < $1::bigint
-			AND (u.replaced_at, u.uid) > ($2::bigint, $3::bigint) AND coalesce(n.downed, 0) = 0
-		ORDER BY u.replaced_at, u.uid LIMIT $4::bigint`}
+		WHERE u.service = ` + service + ` AND u.replaced_at < $2::bigint AND (u.replaced_at < $1::bigint OR u.generation = -1)
+			AND (u.replaced_at, u.uid) > ($3::bigint, $4::bigint) AND coalesce(n.downed, 0) = 0
+		ORDER BY u.replaced_at, u.uid LIMIT $5::bigint`}
 	sqlForget = pgdb.Statement{Name: "token.forget", SQL: `
 		DELETE FROM users WHERE uid = $1::bigint AND service = ` + service + ` AND replaced_at IS NOT NULL`}
 )

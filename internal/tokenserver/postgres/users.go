@@ -96,6 +96,39 @@ func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Tim
 	return s.change(ctx, a, statement, now.UnixMilli(), a.Email())
 }
 
+// Delete implements tokenserver.Store.
+func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time) (users []tokenserver.User, err error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	err = s.locked(ctx, "token.delete_tx", a, func(tx *pgdb.Tx) error {
+		if _, err := tx.Exec(sqlDelete, now.UnixMilli(), a.Email()); err != nil {
+			return err
+		}
+		var r userRow
+		users, err = collectTx(tx, sqlAllOfAccount, []any{a.Email()}, r.user, r.dest()...)
+		return err
+	})
+	return users, err
+}
+
+// Revoked implements tokenserver.Store.
+func (s *Store) Revoked(ctx context.Context, since time.Time) (revoked tokenserver.Revoked, err error) {
+	var name string // of an account, as the table that it is from has it
+	var uid *int64
+	begin := func() { revoked = tokenserver.Revoked{} }
+	add := func() error {
+		if uid == nil {
+			revoked.RevokeAccount(name)
+		} else {
+			revoked.RevokeUser(&tokenserver.User{UID: *uid, Email: name})
+		}
+		return nil
+	}
+	err = s.db.ForEach(ctx, sqlRevoked, []any{since.UnixMilli()}, begin, add, &name, &uid)
+	return revoked, err
+}
+
 // ChangePassword implements tokenserver.Store.
 func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, generation int64) (int, error) {
 	return s.change(ctx, a, sqlChangePassword, generation, a.Email())
@@ -115,10 +148,10 @@ func (s *Store) change(ctx context.Context, a tokenserver.Account, statement pgd
 }
 
 // Due implements tokenserver.Store.
-func (s *Store) Due(ctx context.Context, before time.Time, after tokenserver.DueUser, limit int) ([]tokenserver.DueUser, error) {
+func (s *Store) Due(ctx context.Context, d tokenserver.Deadlines, after tokenserver.DueUser, limit int) ([]tokenserver.DueUser, error) {
 	var r userRow
 	var keysLive bool
-	return collect(ctx, s.db, sqlDue, []any{before.UnixMilli(), after.ReplacedAt, after.UID, limit}, func() tokenserver.DueUser {
+	return collect(ctx, s.db, sqlDue, []any{d.Replaced.UnixMilli(), d.Deleted.UnixMilli(), after.ReplacedAt, after.UID, limit}, func() tokenserver.DueUser {
 		return tokenserver.DueUser{User: r.user(), KeysLive: keysLive}
 	}, append(r.dest(), &keysLive)...)
 }

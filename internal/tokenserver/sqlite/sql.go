@@ -22,6 +22,12 @@ const (
 		WHERE email = ? AND service = ` + service + ` AND replaced_at IS NULL`
 	sqlRetire = `UPDATE users SET replaced_at = ?, generation = 9223372036854775807
 		WHERE email = ? AND service = ` + service + ` AND replaced_at IS NULL`
+	sqlDelete = `UPDATE users SET generation = -1, replaced_at = coalesce(replaced_at, ?)
+		WHERE email = ? AND service = ` + service + ` AND NOT (generation = -1 AND replaced_at IS NOT NULL)`
+	sqlAllOfAccount = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.email = ? AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC`
+	sqlGone = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.service = ` + service + ` AND u.replaced_at > ? AND u.generation IN (-1, 9223372036854775807)`
 	sqlChangePassword = `UPDATE users SET generation = ?1
 		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL AND generation < ?1`
 	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
@@ -30,8 +36,9 @@ const (
 			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL
 				AND k.client_state = u.client_state AND coalesce(k.keys_changed_at, 0) = coalesce(u.keys_changed_at, 0))
 		FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
-		WHERE u.service = ` + service + ` AND u.replaced_at < ? AND (u.replaced_at, u.uid) > (?, ?) AND coalesce(n.downed, 0) = 0
-		ORDER BY u.replaced_at, u.uid LIMIT ?`
+		WHERE u.service = ` + service + ` AND u.replaced_at < ?2 AND (u.replaced_at < ?1 OR u.generation = -1)
+			AND (u.replaced_at, u.uid) > (?3, ?4) AND coalesce(n.downed, 0) = 0
+		ORDER BY u.replaced_at, u.uid LIMIT ?5`
 	sqlForget = `DELETE FROM users WHERE uid = ? AND service = ` + service + ` AND replaced_at IS NOT NULL`
 )
 
@@ -54,6 +61,7 @@ const (
 // Admission.
 const (
 	sqlAccess    = `SELECT access FROM account_access WHERE fxa_uid = ?`
+	sqlDenied    = `SELECT fxa_uid FROM account_access WHERE access NOT IN ('allow', 'unlisted')`
 	sqlSetAccess = `INSERT INTO account_access (fxa_uid, access, note, created_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET access = excluded.access, note = excluded.note, created_at = excluded.created_at`
 	sqlClearAccess = `DELETE FROM account_access WHERE fxa_uid = ?`

@@ -70,6 +70,43 @@ func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Tim
 	return s.change(ctx, "token.replace", a, sql, now.UnixMilli(), a.Email())
 }
 
+// Delete implements tokenserver.Store.
+func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time) (users []tokenserver.User, err error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	err = s.db.Write(ctx, "token.delete", func(c *sqlite.Conn) error {
+		if err := sqlitedb.Exec(c, sqlDelete, now.UnixMilli(), a.Email()); err != nil {
+			return err
+		}
+		users, err = sqlitedb.QueryAll(c, sqlAllOfAccount, scanUser, a.Email())
+		return err
+	})
+	return users, err
+}
+
+// Revoked implements tokenserver.Store.
+func (s *Store) Revoked(ctx context.Context, since time.Time) (r tokenserver.Revoked, err error) {
+	err = s.db.Read(ctx, "token.revoked", func(c *sqlite.Conn) error {
+		denied, err := sqlitedb.QueryAll(c, sqlDenied, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) })
+		if err != nil {
+			return err
+		}
+		gone, err := sqlitedb.QueryAll(c, sqlGone, scanUser, since.UnixMilli())
+		if err != nil {
+			return err
+		}
+		for _, fxaUID := range denied {
+			r.RevokeAccount(fxaUID)
+		}
+		for i := range gone {
+			r.RevokeUser(&gone[i])
+		}
+		return nil
+	})
+	return r, err
+}
+
 // ChangePassword implements tokenserver.Store.
 func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, generation int64) (int, error) {
 	return s.change(ctx, "token.change_password", a, sqlChangePassword, generation, a.Email())
@@ -90,12 +127,12 @@ func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, 
 
 // Due implements tokenserver.Store.
 func (s *Store) Due(
-	ctx context.Context, before time.Time, after tokenserver.DueUser, limit int,
+	ctx context.Context, d tokenserver.Deadlines, after tokenserver.DueUser, limit int,
 ) (due []tokenserver.DueUser, err error) {
 	err = s.db.Read(ctx, "token.due", func(c *sqlite.Conn) error {
 		due, err = sqlitedb.QueryAll(c, sqlDue, func(stmt *sqlite.Stmt) tokenserver.DueUser {
 			return tokenserver.DueUser{User: scanUser(stmt), KeysLive: stmt.ColumnBool(9)}
-		}, before.UnixMilli(), after.ReplacedAt, after.UID, limit)
+		}, d.Replaced.UnixMilli(), d.Deleted.UnixMilli(), after.ReplacedAt, after.UID, limit)
 		return err
 	})
 	return due, err

@@ -66,6 +66,10 @@ func faultyWrites() []faultyWrite {
 			_, err := e.Store.Replace(ctx, a, noon, true)
 			return err
 		}},
+		{"delete", known, func(ctx context.Context, e env, a ts.Account) error {
+			_, err := e.Store.Delete(ctx, a, noon)
+			return err
+		}},
 		{"change password", known, func(ctx context.Context, e env, a ts.Account) error {
 			_, err := e.Store.ChangePassword(ctx, a, 9)
 			return err

@@ -55,7 +55,7 @@ func Migrated(t *testing.T, s ts.Store) {
 		t.Errorf("a first node was added to those that are there: %v, %v", added, err)
 	}
 
-	due, err := s.Due(ctx, time.UnixMilli(before+1000), ts.DueUser{}, 10)
+	due, err := s.Due(ctx, until(time.UnixMilli(before+1000)), ts.DueUser{}, 10)
 	must(t, err)
 	suite.Equal(t, "due", due, []ts.DueUser{{User: old}, {User: gone}})
 	in := signIn(8, "bb", 8)

@@ -24,6 +24,7 @@ func testRandomSignIns(t *testing.T, e env) {
 			"sign in again":  l.signIn, // more often than the rest
 			"follow on":      l.followOn,
 			"replace":        func(*rapid.T) { l.change(l.Store.Replace(t.Context(), l.a, noon, false)) },
+			"delete":         l.delete,
 			"lose a node":    func(*rapid.T) { l.exec(t, `UPDATE users SET nodeid = 987654321 WHERE email = '%s'`, l.a.Email()) },
 			"another's row":  l.insertBeside,
 			"password":       l.changePassword,
@@ -48,6 +49,14 @@ func (l *life) change(_ int, err error) {
 	if err != nil {
 		l.rt.Fatal(err)
 	}
+}
+
+// delete forgets all that was seen of the account but its storage users.
+func (l *life) delete(rt *rapid.T) {
+	if _, err := l.Store.Delete(l.t.Context(), l.a, noon); err != nil {
+		rt.Fatal(err)
+	}
+	clear(l.left)
 }
 
 func (l *life) check(rt *rapid.T) {
@@ -109,7 +118,7 @@ func (l *life) letIn(rt *rapid.T, in ts.SignIn, plan ts.Plan, before, after []ts
 		rt.Fatalf("the generation sank to %d from %+v", u.Generation, before)
 	}
 	for _, b := range before {
-		if b.ClientState != u.ClientState {
+		if b.ClientState != u.ClientState && !b.IsDeleted() {
 			l.left[b.ClientState] = true
 		}
 	}

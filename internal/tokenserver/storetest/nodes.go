@@ -185,7 +185,7 @@ func testOtherServices(t *testing.T, e env) {
 	if users, err := e.Store.ListUsers(ctx, 0, 10, true); err != nil || len(users) != 1 || users[0].UID != u.UID {
 		t.Errorf("the users are %+v, %v", users, err)
 	}
-	if due, err := e.Store.Due(ctx, noon.Add(time.Millisecond), ts.DueUser{}, 10); err != nil || len(due) != 1 || due[0].UID != u.UID {
+	if due, err := e.Store.Due(ctx, until(noon.Add(time.Millisecond)), ts.DueUser{}, 10); err != nil || len(due) != 1 || due[0].UID != u.UID {
 		t.Errorf("due are %+v, %v", due, err)
 	}
 	if rows := e.SQL(t, `SELECT uid FROM users WHERE service = 77 AND generation = 9`); len(rows) != 2 {

@@ -89,7 +89,7 @@ func testDue(t *testing.T, e env) {
 
 	due := func(before int64) []ts.DueUser {
 		t.Helper()
-		all, err := e.Store.Due(ctx, time.UnixMilli(before), ts.DueUser{}, 10)
+		all, err := e.Store.Due(ctx, until(time.UnixMilli(before)), ts.DueUser{}, 10)
 		must(t, err)
 		return all
 	}
@@ -119,7 +119,7 @@ func testDuePages(t *testing.T, e env) {
 	for _, limit := range []int{1, 2, 3, 100} {
 		var got []int64
 		for after := (ts.DueUser{}); len(got) <= len(want); {
-			page, err := e.Store.Due(ctx, noon, after, limit)
+			page, err := e.Store.Due(ctx, until(noon), after, limit)
 			must(t, err)
 			if len(page) == 0 {
 				break
@@ -274,3 +274,6 @@ func testRefusedIsBounded(t *testing.T, e env) {
 		t.Errorf("%d are kept, from %+v to %+v", len(got), got[:3], got[len(got)-1])
 	}
 }
+
+// until is the deadlines of rows of any kind.
+func until(t time.Time) ts.Deadlines { return ts.Deadlines{Replaced: t, Deleted: t} }
