@@ -137,7 +137,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		}
 		service.Error(rec, r, err) // also for a client that seems to have left: it may only have closed its side
 	}
-	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, took: time.Since(start), left: left}
+	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left}
 	if left && !begun {
 		x.status = statusGone
 	}
@@ -196,6 +196,7 @@ type exchange struct {
 	id, route, method string
 	status            int
 	bytes             int64 // of the answer's body
+	start             time.Time
 	took              time.Duration
 	left              bool // the client did not wait for the end
 }
@@ -224,5 +225,8 @@ func (service *Service) log(ctx context.Context, log *slog.Logger, x exchange, e
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
-	log.LogAttrs(ctx, level, "request", attrs...)
+	// LogAttrs would find out which line of code logs, which nobody asks for.
+	record := slog.NewRecord(x.start.Add(x.took), level, "request", 0)
+	record.AddAttrs(attrs...)
+	_ = log.Handler().Handle(ctx, record)
 }

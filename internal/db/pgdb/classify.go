@@ -31,10 +31,10 @@ func classify(err error) error {
 	var pg *pgconn.PgError
 	switch {
 	// First what the caller did: the driver wraps it in whatever it caused.
+	case errors.Is(err, context.DeadlineExceeded): // a step without patience is canceled as well
+		return fault.Wrap(fault.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
 		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(fault.Unavailable, "the database took too long", err)
 	case errors.As(err, &pg):
 		code, message := classifyState(pg.Code)
 		return fault.Wrap(code, message, err)

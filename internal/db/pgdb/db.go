@@ -119,10 +119,13 @@ func (db *DB) Connections() (active, idle, most int) {
 // Pooler looks whether a connection pooler is in between, such as PgBouncer,
 // and whether the statements are prepared, which not every pooler bears.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
-	conn, err := db.acquire(ctx)
+	p := newPatience(ctx, db.opts.ConnectTimeout)
+	defer p.end()
+	conn, err := db.acquire(p)
 	if err != nil {
 		return false, false, err
 	}
+	p.pause()
 	defer conn.Release()
 	var backend uint32
 	// A pooler invents the number that it gives its clients.
@@ -168,25 +171,24 @@ func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) err
 }
 
 func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
-	conn, err := db.acquire(ctx)
+	p := newPatience(ctx, db.opts.ConnectTimeout)
+	defer p.end()
+	conn, err := db.acquire(p)
 	if err != nil {
 		return err
 	}
 	spoiled := true // also where fn panics
 	defer func() { release(conn, spoiled) }()
-	ctx, cancel := context.WithTimeout(ctx, db.opts.StatementTimeout)
-	defer cancel()
-	err = fn(ctx, conn.Conn())
-	spoiled = ctx.Err() != nil
-	return err
+	p.renew(db.opts.StatementTimeout)
+	err = fn(p.Context, conn.Conn())
+	spoiled = p.Err() != nil
+	return p.explain(err)
 }
 
-func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	waiting, cancel := context.WithTimeout(ctx, db.opts.ConnectTimeout)
-	defer cancel()
-	conn, err := db.pool.Acquire(waiting)
+func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
+	conn, err := db.pool.Acquire(p.Context)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "no database connection", fmt.Errorf("acquire: %w", err))
+		return nil, fault.Wrap(fault.Unavailable, "no database connection", fmt.Errorf("acquire: %w", p.explain(err)))
 	}
 	return conn, nil
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"holdfast/internal/fault"
 )
 
 // Rows is the answer of a statement that is read row by row. It holds a
@@ -15,8 +13,7 @@ import (
 type Rows struct {
 	rows     pgx.Rows
 	conn     *pgxpool.Conn
-	cancel   context.CancelFunc
-	patience *time.Timer // cancels when it runs out, while the server is waited for
+	patience *patience // while the server is waited for
 	timeout  time.Duration
 	ahead    bool // the first row has been asked for and not been handed out
 	ended    bool
@@ -42,27 +39,28 @@ func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error
 	if err := db.fault(s.Name); err != nil {
 		return nil, err
 	}
-	conn, err := db.acquire(ctx)
+	p := newPatience(ctx, db.opts.ConnectTimeout)
+	conn, err := db.acquire(p)
 	if err != nil {
+		p.end()
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	timeout := db.opts.StatementTimeout
-	r := &Rows{conn: conn, cancel: cancel, timeout: timeout, patience: time.AfterFunc(timeout, cancel)}
-	if r.rows, err = conn.Query(ctx, s.SQL, args...); err == nil {
+	r := &Rows{conn: conn, patience: p, timeout: db.opts.StatementTimeout}
+	p.renew(r.timeout)
+	if r.rows, err = conn.Query(p.Context, s.SQL, args...); err == nil {
 		r.ahead = r.rows.Next()
 		err = r.rows.Err()
 	}
+	p.pause()
 	r.ended = !r.ahead
-	inTime := r.patience.Stop()
-	if err == nil && inTime {
-		return r, nil
+	if err == nil {
+		err = context.Cause(p.Context)
 	}
-	r.Close()
-	if !inTime {
-		return nil, fault.Wrap(fault.Unavailable, "the database took too long", err)
+	if err != nil {
+		r.Close()
+		return nil, p.explain(err)
 	}
-	return nil, err
+	return r, nil
 }
 
 // Next goes to the next row, the first one to begin with.
@@ -72,9 +70,9 @@ func (r *Rows) Next() bool {
 		return true
 	}
 	if !r.ended {
-		r.patience.Reset(r.timeout)
+		r.patience.renew(r.timeout)
 		r.ended = !r.rows.Next()
-		r.patience.Stop()
+		r.patience.pause()
 	}
 	return !r.ended
 }
@@ -84,7 +82,7 @@ func (r *Rows) Next() bool {
 func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 
 // Err says why Next has returned false; nil at the end of the rows.
-func (r *Rows) Err() error { return classify(r.rows.Err()) }
+func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
 // Close gives the connection back; a second call does nothing. Rows that
 // nobody has read are not fetched: the server is told to stop, which nobody
@@ -98,7 +96,7 @@ func (r *Rows) Close() {
 		r.release()
 		return
 	}
-	r.cancel()
+	r.patience.end()
 	go r.release()
 }
 
@@ -108,6 +106,6 @@ func (r *Rows) release() {
 		r.rows.Close()
 		spoiled = spoiled || r.rows.Err() != nil
 	}
-	r.cancel()
+	r.patience.end()
 	release(r.conn, spoiled)
 }
