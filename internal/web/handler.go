@@ -149,9 +149,9 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	if begun && err != nil {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
 	}
+	rec.wait(time.Now(), 0) // for what is still to be sent
 	if body != nil {
 		body.linger()
-		rec.wait(time.Now(), 0) // for what is still to be sent of an answer without Content-Length
 	}
 }
 

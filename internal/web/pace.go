@@ -57,8 +57,7 @@ type pacedBody struct {
 	late    bool // the peer kept us waiting too long
 }
 
-// paceBody limits the pace of r's body from now on: the server itself reads
-// from it when the handler did not. nil when there is nothing to limit.
+// paceBody limits the pace of r's body. nil when there is nothing to limit.
 func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 	if rate.Grace == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -67,7 +66,6 @@ func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 		ReadCloser: r.Body, pace: newPace(rate), conn: http.NewResponseController(w),
 		streams: r.ProtoMajor > 1, expects: strings.EqualFold(r.Header.Get("Expect"), "100-continue"),
 	}
-	b.limit(time.Now())
 	r.Body = b
 	return b
 }

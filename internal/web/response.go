@@ -36,7 +36,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 }
 
 // wait sets the deadline for writing n bytes. It also stands when the server
-// flushes what the handler has left in its buffer.
+// flushes what the handler has left in its buffer: a header stays there until bytes
+// of the body follow, or the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
@@ -53,8 +54,13 @@ func (r *response) WriteHeader(status int) {
 			r.body.finish(r.Header())
 		}
 	}
-	r.wait(time.Now(), 0)
 	r.ResponseWriter.WriteHeader(status)
+}
+
+// FlushError is for http.ResponseController.
+func (r *response) FlushError() error {
+	r.wait(time.Now(), 0)
+	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
 // pieceBytes is what a client is given time for at once. More would let one
