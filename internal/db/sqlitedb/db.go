@@ -22,8 +22,8 @@ type Options struct {
 	// folder that exists.
 	Path string
 
-	// Readers is the greatest number of reads at once; 0 means 64. Connections
-	// are opened when they are first needed.
+	// Readers is the greatest number of reads at once, those that stream included; 0
+	// means 64. Connections are opened when they are first needed.
 	Readers int
 
 	// Observe, when not nil, is told of every step: its name, how long it
@@ -72,7 +72,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 		queue:   make(chan *step, maxGroup),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
-		readers: readers{path: opts.Path, free: make(chan struct{}, opts.Readers)},
+		readers: newReaders(opts.Path, opts.Readers),
 	}
 	db.writer = &writer{db: db, conn: conn}
 	go db.writer.run()
@@ -145,11 +145,11 @@ var errClosed = fault.New(fault.Unavailable, "the database is closed")
 // Backup writes a consistent, compact copy to a path that must not exist yet,
 // while reads and writes go on.
 func (db *DB) Backup(ctx context.Context, path string) error {
-	conn, release, err := db.readers.take(ctx)
+	conn, err := db.readers.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer db.readers.giveBack(conn)
 	conn.SetInterrupt(ctx.Done())
 	defer conn.SetInterrupt(nil)
 	err = sqlitex.ExecuteTransient(conn, `VACUUM INTO ?`, &sqlitex.ExecOptions{Args: []any{path}})

@@ -424,26 +424,79 @@ func TestReadIsOneSnapshot(t *testing.T) {
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{Readers: 2})
-	_, release1, err := db.Snapshot(t.Context())
+	first, err := db.Snapshot(t.Context())
 	must(t, err)
-	_, release2, err := db.Snapshot(t.Context())
+	second, err := db.Snapshot(t.Context())
 	must(t, err)
 	if active, idle, most := db.Connections(); active != 2 || idle != 0 || most != 2 {
 		t.Errorf("%d active, %d idle of %d", active, idle, most)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a third reader of two: %v", err)
-	}
+	wantBusy(t, db)
 	if n, total := db.Waits(); n != 1 || total <= 0 { // it began to wait after ctx did
 		t.Errorf("%d waits of %v in sum", n, total)
 	}
-	release1()
-	_, release3, err := db.Snapshot(t.Context())
+	first.Release()
+	third, err := db.Snapshot(t.Context())
 	must(t, err)
-	release2()
-	release3()
+	second.Release()
+	third.Release()
+}
+
+// wantBusy checks that a read finds no connection.
+func wantBusy(t *testing.T, db *sqlitedb.DB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a read more than there may be: %v", err)
+	}
+}
+
+func TestReadersThatStream(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlitedb.Options{})
+	_, _, most := db.Connections()
+	var open []*sqlitedb.Snapshot
+	take := func() (taken bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		s, err := db.Snapshot(ctx)
+		if err == nil {
+			open = append(open, s)
+		}
+		return err == nil
+	}
+	for take() {
+	}
+	working := len(open)
+	if working < 8 || working >= most && working > 4*runtime.GOMAXPROCS(0) {
+		t.Errorf("%d reads at once of %d", working, most)
+	}
+	for len(open) < most {
+		open[len(open)-working].Stream() // another may work beside it
+		if !take() {
+			t.Fatalf("no read beside %d that work and %d that stream", working-1, len(open)-working+1)
+		}
+	}
+	for _, s := range open[:most-working] {
+		s.Stream()
+		s.Stream() // does nothing
+	}
+	for _, s := range open {
+		s.Release()
+	}
+	if active, _, _ := db.Connections(); active != 0 {
+		t.Errorf("%d active in the end", active)
+	}
+	open = nil
+	for take() {
+	}
+	if len(open) != working {
+		t.Errorf("%d reads at once, before %d", len(open), working)
+	}
+	for _, s := range open {
+		s.Release()
+	}
 }
 
 func TestCloseServesWhatItAccepted(t *testing.T) {
@@ -472,7 +525,7 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the log is still there: %v", err)
 	}
-	if _, _, err := db.Snapshot(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Snapshot(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read after Close: %v", err)
 	}
 	again := open(t, sqlitedb.Options{Path: path})

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,32 +24,62 @@ func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error
 }
 
 func (db *DB) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
-	conn, release, err := db.Snapshot(ctx)
+	s, err := db.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
-	return classify(fn(conn))
+	defer s.Release()
+	return classify(fn(s.Conn))
 }
 
-// Snapshot hands out a connection with an open read transaction, for an
-// answer that is streamed. It must be released soon: a snapshot keeps the WAL
-// from being checkpointed past it, and readers are limited.
-func (db *DB) Snapshot(ctx context.Context) (conn *sqlite.Conn, release func(), err error) {
-	conn, giveBack, err := db.readers.take(ctx)
-	if err != nil {
-		return nil, nil, err
+// Snapshot is a connection with an open read transaction.
+type Snapshot struct {
+	Conn    *sqlite.Conn
+	readers *readers
+	working bool
+}
+
+// Snapshot begins a read transaction. It must be released soon: a snapshot keeps
+// the WAL from being checkpointed past it, and readers are limited.
+func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
+	s := &Snapshot{readers: &db.readers, working: true}
+	if err := s.readers.wait(ctx, s.readers.working); err != nil {
+		return nil, err
 	}
-	if err := sqlitex.Execute(conn, `BEGIN`, nil); err != nil {
-		giveBack()
-		return nil, nil, classify(err)
+	if err := s.begin(ctx); err != nil {
+		s.Stream()
+		return nil, err
 	}
-	return conn, func() {
-		// Ending a read transaction cannot fail in a way that matters: the
-		// connection is checked when it is handed out again.
-		_ = sqlitex.Execute(conn, `ROLLBACK`, nil)
-		giveBack()
-	}, nil
+	return s, nil
+}
+
+func (s *Snapshot) begin(ctx context.Context) (err error) {
+	if s.Conn, err = s.readers.take(ctx); err != nil {
+		return err
+	}
+	if err := sqlitex.Execute(s.Conn, `BEGIN`, nil); err != nil {
+		s.readers.giveBack(s.Conn)
+		return classify(err)
+	}
+	return nil
+}
+
+// Stream lets another read work beside this one, which from now on mostly waits for
+// the client that takes what it reads.
+func (s *Snapshot) Stream() {
+	if s.working {
+		s.working = false
+		<-s.readers.working
+	}
+}
+
+// Release ends the transaction and gives the connection back.
+func (s *Snapshot) Release() {
+	// Ending a read transaction cannot fail in a way that matters: the
+	// connection is checked when it is handed out again.
+	_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
+	s.readers.giveBack(s.Conn)
+	s.Stream()
 }
 
 // Connections is how many connections read now, how many are open and idle, and
@@ -72,8 +103,9 @@ func (db *DB) Queued() int { return len(db.queue) }
 // readers hands out read-only connections, the last used first, so that few
 // stay warm when there is little to do.
 type readers struct {
-	path string
-	free chan struct{} // a token for each connection that is handed out
+	path    string
+	free    chan struct{} // a token for each connection that is handed out
+	working chan struct{} // a token for each read but those that stream
 
 	waits, waited atomic.Int64 // how often no token was free, and the time that cost
 
@@ -82,22 +114,30 @@ type readers struct {
 	closed bool
 }
 
-func (r *readers) take(ctx context.Context) (*sqlite.Conn, func(), error) {
-	if err := r.token(ctx); err != nil {
-		return nil, nil, err
+// newReaders returns readers of a file, most of them at once. Reads that do not
+// wait for a client keep a processor busy: more of them than a few for each would
+// only take more memory.
+func newReaders(path string, most int) readers {
+	working := min(most, max(8, 4*runtime.GOMAXPROCS(0)))
+	return readers{path: path, free: make(chan struct{}, most), working: make(chan struct{}, working)}
+}
+
+// take hands out a connection.
+func (r *readers) take(ctx context.Context) (*sqlite.Conn, error) {
+	if err := r.wait(ctx, r.free); err != nil {
+		return nil, err
 	}
 	conn, err := r.pop()
 	if err != nil {
 		<-r.free
-		return nil, nil, err
 	}
-	return conn, func() { r.push(conn) }, nil
+	return conn, err
 }
 
-// token takes one of the tokens, waiting where there is none.
-func (r *readers) token(ctx context.Context) error {
+// wait waits for a token.
+func (r *readers) wait(ctx context.Context, tokens chan struct{}) error {
 	select {
-	case r.free <- struct{}{}:
+	case tokens <- struct{}{}:
 		return nil
 	default:
 	}
@@ -107,7 +147,7 @@ func (r *readers) token(ctx context.Context) error {
 		r.waited.Add(int64(time.Since(start)))
 	}()
 	select {
-	case r.free <- struct{}{}:
+	case tokens <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fault.Wrap(fault.Unavailable, "no database connection became free in time", ctx.Err())
@@ -131,7 +171,8 @@ func (r *readers) pop() (*sqlite.Conn, error) {
 	return conn, classify(err)
 }
 
-func (r *readers) push(conn *sqlite.Conn) {
+// giveBack takes a connection back.
+func (r *readers) giveBack(conn *sqlite.Conn) {
 	r.mu.Lock()
 	keep := !r.closed && conn.AutocommitEnabled()
 	if keep {

@@ -24,21 +24,22 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	if err := o.CheckUID(); err != nil {
 		return nil, err
 	}
-	c, release, err := s.db.Snapshot(ctx)
+	snapshot, err := s.db.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.list(c, o.UID, q, release)
+	l, err := s.list(snapshot, o.UID, q)
 	if err != nil {
-		release()
+		snapshot.Release()
 		return nil, err
 	}
 	return l, nil
 }
 
-// list answers on the snapshot c, which it releases itself unless the listing
+// list answers on a snapshot, which it releases unless it fails or the listing
 // streams from it.
-func (s *Store) list(c *sqlite.Conn, user int64, q *ss.Query, release func()) (*ss.Listing, error) {
+func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
+	c := snapshot.Conn
 	id, err := s.lookup(c, q.Collection)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (s *Store) list(c *sqlite.Conn, user int64, q *ss.Query, release func()) (*
 	}
 	p := newPage(user, id, q, ss.Horizon(q.Now, coll.Modified))
 	if q.Full && coll.share(p.most()) > streamFrom {
-		return p.stream(c, coll.Modified, release)
+		return p.stream(snapshot, coll.Modified)
 	}
 	g := s.pages.New()
 	whole, err := p.gather(c, g)
@@ -65,9 +66,9 @@ func (s *Store) list(c *sqlite.Conn, user int64, q *ss.Query, release func()) (*
 	case err != nil:
 		return nil, err
 	case !whole: // the page has the large ones of the collection
-		return p.stream(c, coll.Modified, release)
+		return p.stream(snapshot, coll.Modified)
 	}
-	release()
+	snapshot.Release()
 	return g.Listing(coll.Modified, q), nil
 }
 
@@ -196,7 +197,8 @@ func (c collection) share(n int) int64 {
 
 // stream answers row by row from the snapshot, after counting the rows and
 // finding the last on it.
-func (p *page) stream(c *sqlite.Conn, modified ss.Timestamp, release func()) (*ss.Listing, error) {
+func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
+	c := snapshot.Conn
 	n := p.limit
 	if n >= 0 {
 		n++
@@ -207,12 +209,9 @@ func (p *page) stream(c *sqlite.Conn, modified ss.Timestamp, release func()) (*s
 		return nil, err
 	}
 	count, more := p.q.Page(count)
-	l := ss.NewListing(modified, count, p.items(c, count), release)
-	if !more {
-		return l, nil
-	}
+	l := ss.NewListing(modified, count, p.items(c, count), snapshot.Release)
 	var last *ss.BSO
-	if count > 0 {
+	if more && count > 0 {
 		sql, args := p.rows(idColumns, 1, count-1)
 		b, _, err := sqlitedb.QueryRow(c, sql, scanRow, args...)
 		if err != nil {
@@ -220,7 +219,10 @@ func (p *page) stream(c *sqlite.Conn, modified ss.Timestamp, release func()) (*s
 		}
 		last = &b
 	}
-	l.Turn(p.q, last)
+	if more {
+		l.Turn(p.q, last)
+	}
+	snapshot.Stream()
 	return l, nil
 }
 
