@@ -142,6 +142,7 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false) // as in encode
+	count := 0
 	for rec, err := range records {
 		if err != nil {
 			return err
@@ -152,6 +153,11 @@ func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 		} else if err != nil {
 			return err
 		}
+		count++
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "{\"complete\":true,\"records\":%d}\n", count)
+	if errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
 }

@@ -33,6 +33,7 @@ const (
 	CodeBulkPartialFailure   ErrorCode = "BULK_PARTIAL_FAILURE"
 	CodeChangesExpired       ErrorCode = "CHANGES_EXPIRED"
 	CodeIdempotencyKeyReused ErrorCode = "IDEMPOTENCY_KEY_REUSED"
+	CodeImportIncomplete     ErrorCode = "IMPORT_INCOMPLETE"
 	CodeInternalError        ErrorCode = "INTERNAL_ERROR"
 	CodeLimitExceeded        ErrorCode = "LIMIT_EXCEEDED"
 	CodeMethodNotAllowed     ErrorCode = "METHOD_NOT_ALLOWED"
@@ -57,6 +58,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeChangesExpired:
 		return true
 	case CodeIdempotencyKeyReused:
+		return true
+	case CodeImportIncomplete:
 		return true
 	case CodeInternalError:
 		return true
@@ -282,6 +285,9 @@ type ErrorDetail struct {
 	// CurrentRevision Of the record whose precondition does not hold; 0: there is no record.
 	CurrentRevision *int64 `json:"currentRevision,omitempty"`
 
+	// Imported What an import did.
+	Imported *ImportResult `json:"imported,omitempty"`
+
 	// Index Of the item, operation or line that failed.
 	Index *int64 `json:"index,omitempty"`
 
@@ -306,6 +312,9 @@ type ImportResult struct {
 	// Expired Records that were left out.
 	Expired int64 `json:"expired"`
 	Lines   int64 `json:"lines"`
+
+	// Records Lines that bring a record. After a failure not all of them were imported.
+	Records int64 `json:"records"`
 
 	// Same Records that were there already as they are.
 	Same int64 `json:"same"`

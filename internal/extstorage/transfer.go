@@ -4,44 +4,81 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/canonjson"
 )
 
+// ExportPage is a part of an export.
+type ExportPage struct {
+	Records []Record
+	Total   int64  // records of all pages up to this one
+	Next    string // cursor of the next page; "" when this is the last
+}
+
+// exportPlace is where an export goes on: behind a record, and how many records
+// came before.
+type exportPlace struct {
+	Position
+	total int64
+}
+
+func (p exportPlace) String() string {
+	return strconv.FormatInt(p.total, 10) + "/" + string(p.Namespace) + "/" + string(p.Key)
+}
+
+// parseExportPlace reads what String returned. Neither a namespace nor a key has a
+// slash.
+func parseExportPlace(s string) (p exportPlace, err error) {
+	total, rest, _ := strings.Cut(s, "/")
+	ns, key, _ := strings.Cut(rest, "/")
+	p.Namespace, p.Key = Namespace(ns), Key(key)
+	if p.total, err = strconv.ParseInt(total, 10, 64); err != nil {
+		return p, errCursor
+	}
+	return p, nil
+}
+
 // Export reads a page of the records of an install that the bearer may read, in
-// the order of namespace and key, of at most limit records and PageBytes, and the
-// cursor of the next; "" when it is the last. A page may be empty and not be the last.
-func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (records []Record, next string, err error) {
+// the order of namespace and key, of at most limit records and PageBytes. A page
+// may be empty and not be the last.
+func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (page ExportPage, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
-		return nil, "", err
+		return page, err
 	}
 	if !p.reads() {
-		return nil, "", ErrAccess
+		return page, ErrAccess
 	}
 	if err := checkLimit(limit, 1, MaxPage); err != nil {
-		return nil, "", err
+		return page, err
 	}
 	question := []string{"export", string(p.Owner.Tenant), string(p.Owner.Install)}
-	var after Position
+	var at exportPlace
 	if cursor != "" {
 		place, err := s.cursors.open(cursor, question...)
-		if err != nil {
-			return nil, "", under("/cursor", err)
+		if err == nil {
+			at, err = parseExportPlace(place)
 		}
-		ns, key, _ := strings.Cut(place, "/") // which neither has
-		after = Position{Namespace(ns), Key(key)}
+		if err != nil {
+			return page, under("/cursor", err)
+		}
 	}
-	page, err := s.opts.Store.Export(ctx, p.Owner, ExportQuery{After: after, Limit: limit, Now: s.moment()})
+	read, err := s.opts.Store.Export(ctx, p.Owner, ExportQuery{After: at.Position, Limit: limit, Now: s.moment()})
 	if err != nil {
-		return nil, "", err
+		return page, err
 	}
-	if page.More {
-		last := &page.Records[len(page.Records)-1]
-		next = s.cursors.seal(string(last.Namespace)+"/"+string(last.Key), question...)
+	if read.More {
+		last := &read.Records[len(read.Records)-1]
+		at.Position = Position{last.Namespace, last.Key}
 	}
-	return slices.DeleteFunc(page.Records, func(rec Record) bool { return p.In(rec.Namespace)&Read == 0 }), next, nil
+	page.Records = slices.DeleteFunc(read.Records, func(rec Record) bool { return p.In(rec.Namespace)&Read == 0 })
+	at.total += int64(len(page.Records))
+	if page.Total = at.total; read.More {
+		page.Next = s.cursors.seal(at.String(), question...)
+	}
+	return page, nil
 }
 
 // Imported counts what an import did with its records.

@@ -142,6 +142,14 @@ func beside(t *testing.T, e extension) {
 	if r := binary.Run(t, s.Env, append([]string{"ext", "import", bad}, other.flags()...)...); r.Status != 1 || !strings.Contains(r.Stderr, "line 2: /key") {
 		t.Errorf("a bad line: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
+	cut := filepath.Join(t.TempDir(), "cut.ndjson")
+	if err := os.WriteFile(cut, []byte(strings.Join(strings.SplitAfter(readFile(t, file), "\n")[:10], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := binary.Run(t, s.Env, append([]string{"ext", "import", cut}, other.flags()...)...); r.Status != 1 ||
+		r.Stdout != "0 written, 10 were there, 0 have expired\n" || !strings.Contains(r.Stderr, "10 records came, and the line with complete is missing") {
+		t.Errorf("a file that was cut off: %d %s%s", r.Status, r.Stdout, r.Stderr)
+	}
 	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\n") {
 		t.Errorf("sweep:\n%s", out)
 	}

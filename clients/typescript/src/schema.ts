@@ -350,7 +350,7 @@ export interface paths {
         put?: never;
         /**
          * Import records
-         * @description Takes the lines of an export, in steps of at most 20 records: each step is done as a whole or not at all. When it fails, index is the line, and the steps before stay: the same lines may come again.
+         * @description Takes the lines of an export, in steps of at most 20 records: each step is done as a whole or not at all. When it fails, index is the line, imported says what was done before, and that stays: the same lines may come again. The last line has to be that of an export, and to count the records before it: IMPORT_INCOMPLETE.
          */
         post: operations["importInstall"];
         delete?: never;
@@ -825,7 +825,7 @@ export interface components {
             complete: true;
             /**
              * Format: int64
-             * @description Records in this answer.
+             * @description Records of the whole export: of an export that goes on by a cursor, with those of the parts before.
              */
             records: number;
         };
@@ -843,12 +843,17 @@ export interface components {
             createdAt?: components["schemas"]["Time"];
             updatedAt?: components["schemas"]["Time"];
         };
-        /** @description One line of an import. What an export has beside records is skipped. */
+        /** @description One line of an import. The last is that of an export, and counts the records before it. */
         ImportLine: components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /** @description What an import did. */
         ImportResult: {
             /** Format: int64 */
             lines: number;
+            /**
+             * Format: int64
+             * @description Lines that bring a record. After a failure not all of them were imported.
+             */
+            records: number;
             /**
              * Format: int64
              * @description Records that were written.
@@ -866,7 +871,7 @@ export interface components {
             expired: number;
         };
         /** @enum {string} */
-        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
+        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
         /** @description What is wrong. */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
@@ -885,6 +890,7 @@ export interface components {
              */
             index?: number;
             cause?: components["schemas"]["ErrorCode"];
+            imported?: components["schemas"]["ImportResult"];
             /** @description As in the header X-Request-Id. */
             requestId: string;
         };
@@ -2681,7 +2687,10 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /** @example {"namespace": "settings", "key": "theme", "revision": 3, "etag": "\"17\"", "ttlExpiresAt": null, "createdAt": "2026-11-21T15:04:05.123Z", "updatedAt": "2026-11-21T15:09:41.007Z", "value": {"dark": true, "accent": "#0a84ff"}, "metadata": {"by": "options-page"}} */
+                /**
+                 * @example {"namespace": "settings", "key": "theme", "revision": 3, "etag": "\"17\"", "ttlExpiresAt": null, "createdAt": "2026-11-21T15:04:05.123Z", "updatedAt": "2026-11-21T15:09:41.007Z", "value": {"dark": true, "accent": "#0a84ff"}, "metadata": {"by": "options-page"}}
+                 *     {"complete": true, "records": 1}
+                 */
                 "application/x-ndjson": string;
             };
         };
@@ -2699,6 +2708,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "lines": 3,
+                     *       "records": 2,
                      *       "written": 1,
                      *       "same": 1,
                      *       "expired": 0

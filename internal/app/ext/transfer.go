@@ -96,7 +96,8 @@ func (c *command) importInto() *cobra.Command {
 		Short: "Put the records of an export into an install",
 		Long: "Put the records of an export into an install, in its database, while servers run; FILE may be -,\n" +
 			"the standard input. Limits, quotas and schemas hold, rates do not. Twenty records are put at a\n" +
-			"time: after a failure what came before is there, and the same file may be imported again.",
+			"time: after a failure what came before is there, and the same file may be imported again. A file\n" +
+			"that does not end with the last line of an export is imported as far as it goes, and is an error.",
 		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -90,11 +90,18 @@ type problem struct {
 	current *ext.Revision // of a mismatch
 	index   int           // of the item, when there is a cause
 	cause   string
+
+	imported *Imported // before an import failed
 }
 
 // problemOf says how an error is answered. What is ours comes first: it may hold
 // what a client would be told of, had it not come to more.
 func problemOf(err error) problem {
+	if f, ok := errors.AsType[*importFailure](err); ok {
+		p := problemOf(f.err)
+		p.imported = &f.done
+		return p
+	}
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return problem{status: own.status, code: own.code, message: own.reason, pointer: own.pointer}
 	}
@@ -202,6 +209,9 @@ func (p *problem) appendTo(b []byte, requestID string) []byte {
 	if p.cause != "" {
 		b = appendInt(key(b, "index"), p.index)
 		b = appendString(key(b, "cause"), p.cause)
+	}
+	if p.imported != nil {
+		b = p.imported.appendTo(key(b, "imported"))
 	}
 	return append(appendString(key(b, "requestId"), requestID), "}}"...)
 }

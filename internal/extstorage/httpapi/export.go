@@ -10,48 +10,47 @@ import (
 
 // export sends everything that the bearer may read, page by page. Behind each
 // page stands a cursor by which another request goes on; only what ends with the
-// line of completion is complete. Each page is a read of the rate, for which an
-// export waits when it has begun.
+// line of completion is complete; an export that goes on counts the records of all
+// parts in it. Each page is a read of the rate, for which an export waits when it
+// has begun.
 func (x *exchange) export() error {
-	cursor, count := x.query.text("cursor"), int64(0)
+	cursor := x.query.text("cursor")
 	for {
-		var page []ext.Record
-		var next string
+		var page ext.ExportPage
 		if err := web.AcquireSlot(x.out, x.in); err != nil {
 			return err
 		}
 		err := x.within(x.timeout, func() (err error) {
-			page, next, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
+			page, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		web.ReleaseSlot(x.out)
-		count += int64(len(page))
 		x.out.Header().Set("Content-Type", typeLines) // the first time; later it has no effect
-		if err := x.sendPage(page, next, count); err != nil {
+		if err := x.sendPage(&page); err != nil {
 			return fault.Wrap(fault.Unavailable, "the client does not take the export", err)
 		}
-		if next == "" {
+		if page.Next == "" {
 			return nil
 		}
 		if err := x.wait(read); err != nil {
 			return err
 		}
-		cursor = next
+		cursor = page.Next
 	}
 }
 
 // flushAt is how much of a page is encoded before it is sent on.
 const flushAt = 256 << 10
 
-// sendPage sends a page on its way and says how it goes on: by next, or that it
-// was the last and how many records there were.
-func (x *exchange) sendPage(page []ext.Record, next string, count int64) error {
+// sendPage sends a page on its way, and then the cursor of the next page, or that
+// it was the last and how many records there were.
+func (x *exchange) sendPage(page *ext.ExportPage) error {
 	var b []byte
-	for i := range page {
-		if b = AppendLine(b, &page[i]); len(b) < flushAt {
+	for i := range page.Records {
+		if b = AppendLine(b, &page.Records[i]); len(b) < flushAt {
 			continue
 		}
 		if _, err := x.out.Write(b); err != nil {
@@ -59,11 +58,11 @@ func (x *exchange) sendPage(page []ext.Record, next string, count int64) error {
 		}
 		b = b[:0]
 	}
-	if next == "" {
-		_, err := x.out.Write(AppendComplete(b, count))
+	if page.Next == "" {
+		_, err := x.out.Write(AppendComplete(b, page.Total))
 		return err
 	}
-	if _, err := x.out.Write(append(appendString(append(b, `{"cursor":`...), next), "}\n"...)); err != nil {
+	if _, err := x.out.Write(append(appendString(append(b, `{"cursor":`...), page.Next), "}\n"...)); err != nil {
 		return err
 	}
 	return http.NewResponseController(x.out).Flush()

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -32,12 +33,30 @@ var (
 // errImports refuses an import while too many requests wait for their clients.
 var errImports = fault.New(fault.Unavailable, "too many imports and waiting requests of this install are under way: try again later")
 
+// Imported counts what came of the lines of an import.
+type Imported struct {
+	Lines   int // that were read
+	Records int // among them
+	ext.Imported
+}
+
+// importFailure is an error that ended an import, and what was done before.
+type importFailure struct {
+	err  error
+	done Imported
+}
+
+func (e *importFailure) Error() string { return e.err.Error() }
+func (e *importFailure) Unwrap() error { return e.err }
+
 // importer puts the lines of a body, step by step.
 type importer struct {
 	x     *exchange
-	lines int // read so far
-	done  ext.Imported
+	done  Imported
 	steps int // taken
+
+	complete bool  // the line that ends an export was read
+	counted  int64 // the records that it counts
 
 	records []ext.Record // of the step
 	at      []int        // their lines
@@ -57,19 +76,23 @@ func (x *exchange) imports() error {
 	}
 	defer leave()
 	if err := im.read(x.in.Body); err != nil {
-		return err
+		return &importFailure{err, im.done}
 	}
-	b := appendInt([]byte(`{"lines":`), int64(im.lines))
-	b = appendInt(key(b, "written"), int64(im.done.Written))
-	b = appendInt(key(b, "same"), int64(im.done.Same))
-	b = appendInt(key(b, "expired"), int64(im.done.Expired))
-	return x.answer(http.StatusOK, append(b, '}'))
+	return x.answer(http.StatusOK, im.done.appendTo(nil))
+}
+
+func (d *Imported) appendTo(b []byte) []byte {
+	b = appendInt(append(b, `{"lines":`...), d.Lines)
+	b = appendInt(key(b, "records"), d.Records)
+	b = appendInt(key(b, "written"), d.Written)
+	b = appendInt(key(b, "same"), d.Same)
+	return append(appendInt(key(b, "expired"), d.Expired), '}')
 }
 
 // Import does for an operator what a request does with the lines of an export,
 // at once. What was done before an error is done; an *ext.ItemError has the line
 // it is about, from 0.
-func Import(ctx context.Context, s *ext.Service, r ext.Request, lines io.Reader) (ext.Imported, error) {
+func Import(ctx context.Context, s *ext.Service, r ext.Request, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := &importer{x: &exchange{in: in.WithContext(ctx), service: s, ask: r}, keys: map[ext.Position]bool{}}
 	err := im.read(lines)
@@ -84,7 +107,7 @@ func AppendComplete(b []byte, records int64) []byte {
 	return append(appendInt(append(b, `{"complete":true,"records":`...), records), "}\n"...)
 }
 
-// read takes all lines.
+// read takes all lines. What came before a cut is put, too.
 func (im *importer) read(lines io.Reader) error {
 	body := bufio.NewReaderSize(lines, 64<<10)
 	for {
@@ -96,14 +119,33 @@ func (im *importer) read(lines io.Reader) error {
 			err = im.add(line)
 		}
 		if errors.Is(err, canonjson.ErrTooLarge) {
-			err = &ext.ItemError{Index: im.lines, Err: canonjson.ErrTooLarge}
+			err = &ext.ItemError{Index: im.done.Lines, Err: canonjson.ErrTooLarge}
 		}
 		if err != nil {
 			return err
 		}
-		im.lines++
+		im.done.Lines++
 	}
-	return im.step()
+	if err := im.step(); err != nil {
+		return err
+	}
+	return im.checkComplete()
+}
+
+// checkComplete refuses lines that are not all of an export.
+func (im *importer) checkComplete() error {
+	const format = "the import is incomplete: %d records came, and %s: send all lines of the export"
+	switch n := int64(im.done.Records); {
+	case !im.complete:
+		return incomplete(fmt.Sprintf(format, n, "the line with complete is missing"))
+	case n != im.counted:
+		return incomplete(fmt.Sprintf(format, n, fmt.Sprintf("the line with complete counts %d", im.counted)))
+	}
+	return nil
+}
+
+func incomplete(reason string) error {
+	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, fault.Invalid}
 }
 
 // readLine reads up to the end of a line, without it: io.EOF when there is none,
@@ -134,13 +176,21 @@ func (im *importer) add(line []byte) error {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
 	}
-	rec, skip, err := im.x.readRecord(line)
-	if err != nil {
-		return &ext.ItemError{Index: im.lines, Err: err}
+	if im.complete {
+		return &ext.ItemError{Index: im.done.Lines, Err: invalid("", "follows the line with complete, which is the last of an export")}
 	}
-	if skip {
+	f := parseFields(line, "", anyLine...)
+	if f.has("cursor") || f.has("complete") {
+		if im.skip(f); f.err != nil {
+			return &ext.ItemError{Index: im.done.Lines, Err: f.err}
+		}
 		return nil
 	}
+	rec, err := im.x.readRecord(f)
+	if err != nil {
+		return &ext.ItemError{Index: im.done.Lines, Err: err}
+	}
+	im.done.Records++
 	limits := im.x.service.Limits()
 	size, at := len(rec.Value)+len(rec.Metadata), ext.Position{Namespace: rec.Namespace, Key: rec.Key}
 	if len(im.records) == limits.Items || im.bytes+size > limits.ItemsBytes || im.keys[at] {
@@ -148,19 +198,15 @@ func (im *importer) add(line []byte) error {
 			return err
 		}
 	}
-	im.records, im.at = append(im.records, rec), append(im.at, im.lines)
+	im.records, im.at = append(im.records, rec), append(im.at, im.done.Lines)
 	im.bytes += size
 	im.keys[at] = true
 	return nil
 }
 
-// readRecord reads a line; skip says that it is no record but one that an export
-// has between them.
-func (x *exchange) readRecord(line []byte) (rec ext.Record, skip bool, err error) {
-	f := parseFields(line, "", anyLine...)
-	if f.err != nil || f.skipped() {
-		return rec, true, f.err
-	}
+// readRecord reads the line of a record.
+func (x *exchange) readRecord(f *fields) (rec ext.Record, err error) {
+	f.only(lineNames)
 	limits := x.service.Limits()
 	ns, err := ext.ParseNamespace(f.text("namespace"))
 	if err != nil {
@@ -181,29 +227,25 @@ func (x *exchange) readRecord(line []byte) (rec ext.Record, skip bool, err error
 	f.text("etag")
 	f.moment("createdAt")
 	f.moment("updatedAt")
-	return rec, false, f.err
+	return rec, f.err
 }
 
-// skipped reports whether a line is one that an export has between records and
-// at its end, and refuses what such a line has not.
-func (f *fields) skipped() bool {
-	switch {
-	case f.has("cursor"):
+// skip reads a line that an export has between records, or at its end.
+func (im *importer) skip(f *fields) {
+	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
 			f.fail("cursor", "must be a cursor")
 		}
-		return true
-	case f.has("complete"):
-		if f.only(completeNames); !f.flag("complete") {
-			f.fail("complete", "must be true")
-		}
-		if !f.integer("records", 0).Set {
-			f.fail("records", "is missing")
-		}
-		return true
+		return
 	}
-	f.only(lineNames)
-	return false
+	if f.only(completeNames); !f.flag("complete") {
+		f.fail("complete", "must be true")
+	}
+	records := f.integer("records", 0)
+	if !records.Set {
+		f.fail("records", "is missing")
+	}
+	im.complete, im.counted = true, records.Value
 }
 
 // moment reads a time by RFC 3339, to the millisecond; 0 when it is not there.

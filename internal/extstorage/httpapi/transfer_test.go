@@ -35,6 +35,9 @@ func (a *answer) exported() (list []map[string]any) {
 	return list
 }
 
+// end is the line that ends an export.
+func end(records int) string { return fmt.Sprintf("\n{\"complete\":true,\"records\":%d}", records) }
+
 func numbered(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {
@@ -62,9 +65,9 @@ func TestExport(t *testing.T) {
 		`"updatedAt":"2026-09-21T14:13:20.123Z","value":1.5,"metadata":{"m":1}}`; text[151] != want {
 		t.Errorf("a line is %s, want %s", text[151], want)
 	}
-	// It goes on behind a page.
+	// It goes on behind a page, and counts the page.
 	rest := c.get("/export?cursor=" + url.QueryEscape(list[100]["cursor"].(string)))
-	if want := strings.Join(text[101:152], "\n") + "\n{\"complete\":true,\"records\":51}\n"; rest.body != want {
+	if want := strings.Join(text[101:152], "\n") + "\n{\"complete\":true,\"records\":151}\n"; rest.body != want {
 		t.Errorf("the rest is %q, want %q", clip(rest.body), clip(want))
 	}
 	c.installOf(t, c.tenant).get("/export?cursor="+list[100]["cursor"].(string)).fails(400, "VALIDATION_FAILED", "pointer /cursor")
@@ -155,24 +158,24 @@ func TestImport(t *testing.T) {
 
 	c.clock.Advance(time.Minute)
 	other := c.installOf(t, c.tenant)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"written":131,"same":0,"expired":1}` {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"records":132,"written":131,"same":0,"expired":1}` {
 		t.Errorf("imported: %s", a.body)
 	}
 	other.get(records + "/ttl").says(`{"value":"é","metadata":{"m":1},"ttlExpiresAt":"2026-09-21T15:13:20.123Z","revision":1,"createdAt":"2026-09-21T14:14:20.123Z"}`)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"written":0,"same":131,"expired":1}` {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"records":132,"written":0,"same":131,"expired":1}` {
 		t.Errorf("imported again: %s", a.body)
 	}
 	// By hand: no line has to have more than it needs, and a key may come twice.
 	const byHand = "\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":1}\r\n\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":2,\"ttlExpiresAt\":null}\n{\"cursor\":\"x\"}\n" +
-		"{\"namespace\":\"b\",\"key\":\"l\",\"value\":3}"
-	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":6,"written":3,"same":0,"expired":0}` {
+		"{\"namespace\":\"b\",\"key\":\"l\",\"value\":3}\n{\"complete\":true,\"records\":3}"
+	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":7,"records":3,"written":3,"same":0,"expired":0}` {
 		t.Errorf("imported by hand: %s", a.body)
 	}
 	other.get("/namespaces/b/records/k").says(`{"value":2,"revision":2}`)
-	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`, lines); a.body != `{"lines":1,"written":0,"same":0,"expired":1}` {
+	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`+end(1), lines); a.body != `{"lines":2,"records":1,"written":0,"same":0,"expired":1}` {
 		t.Errorf("imported from 1970: %s", a.body)
 	}
-	if a := other.post("/import", "\n", lines).is(http.StatusOK); a.body != `{"lines":1,"written":0,"same":0,"expired":0}` {
+	if a := other.post("/import", end(0)+"\n\n", lines).is(http.StatusOK); a.body != `{"lines":3,"records":0,"written":0,"same":0,"expired":0}` {
 		t.Errorf("nothing: %s", a.body)
 	}
 }
@@ -227,11 +230,58 @@ func TestImportThatFails(t *testing.T) {
 		}
 	}
 	c.adminPut(`{"overrides":{"keys":22}}`)
-	c.post("/import", good.String(), lines).fails(429, partial, "index 22", "cause QUOTA_EXCEEDED").has("Retry-After", "")
+	a := c.post("/import", good.String()+end(25), lines).fails(429, partial, "index 22", "cause QUOTA_EXCEEDED").has("Retry-After", "")
+	if !strings.Contains(a.body, `"imported":{"lines":27,"records":25,"written":20,"same":0,"expired":0}`) {
+		t.Errorf("what was imported before: %s", a.body)
+	}
 	c.adminPut(`{}`)
-	if a := c.post("/import", good.String(), lines).is(http.StatusOK); a.body != `{"lines":25,"written":5,"same":20,"expired":0}` {
+	if a := c.post("/import", good.String()+end(25), lines).is(http.StatusOK); a.body != `{"lines":27,"records":25,"written":5,"same":20,"expired":0}` {
 		t.Errorf("it goes on: %s", a.body)
 	}
+}
+
+// TestImportOfAPart: what is not a whole export is imported as far as it goes, and
+// is an error that names both numbers. The whole then adds what was missing.
+func TestImportOfAPart(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	c.fill("a", numbered(130)...)
+	all := strings.SplitAfter(c.get("/export").body, "\n")
+	whole, cursor := strings.Join(all, ""), all[100]
+	var at map[string]string
+	if err := json.Unmarshal([]byte(cursor), &at); err != nil {
+		t.Fatal(err)
+	}
+	rest := c.get("/export?cursor=" + url.QueryEscape(at["cursor"])).body
+	for _, x := range []struct {
+		name, file     string
+		lines, records int
+		message        string
+	}{
+		{name: "nothing", file: "\n", lines: 1, message: "0 records came, and the line with complete is missing"},
+		{name: "cut at a line", file: strings.Join(all[:50], ""), lines: 50, records: 50, message: "50 records came, and the line with complete is missing"},
+		{name: "cut at a cursor", file: strings.Join(all[:101], ""), lines: 101, records: 100, message: "100 records came, and the line with complete is missing"},
+		{name: "cut before the end", file: strings.Join(all[:131], ""), lines: 131, records: 130, message: "130 records came, and the line with complete is missing"},
+		{name: "lines are lost", file: strings.Join(all[:20], "") + all[131], lines: 21, records: 20, message: "20 records came, and the line with complete counts 130"},
+		{name: "a line twice", file: all[0] + whole, lines: 133, records: 131, message: "131 records came, and the line with complete counts 130"},
+		{name: "the rest alone", file: rest, lines: 31, records: 30, message: "30 records came, and the line with complete counts 130"},
+	} {
+		by := c.installOf(t, c.tenant)
+		a := by.post("/import", x.file, lines).fails(400, "IMPORT_INCOMPLETE")
+		distinct := min(x.records, 130)
+		done := fmt.Sprintf(`"imported":{"lines":%d,"records":%d,"written":%d,"same":%d,"expired":0}`, x.lines, x.records, distinct, x.records-distinct)
+		if !strings.Contains(a.body, x.message) || !strings.Contains(a.body, done) {
+			t.Errorf("%s: %s", x.name, a.body)
+		}
+		left := by.get("/export").exported()
+		if fmt.Sprint(left[len(left)-1]["records"]) != fmt.Sprint(distinct) {
+			t.Errorf("%s: at the end is %v", x.name, left[len(left)-1])
+		}
+		by.post("/import", whole, lines).is(http.StatusOK).says(fmt.Sprintf(`{"records":130,"written":%d,"same":%d}`, 130-distinct, distinct))
+	}
+	by := c.installOf(t, c.tenant)
+	by.post("/import", strings.Join(all[:101], "")+rest, lines).is(http.StatusOK).says(`{"lines":132,"records":130,"written":130}`)
+	by.post("/import", whole+all[0], lines).fails(400, "BULK_PARTIAL_FAILURE", "index 132", "cause VALIDATION_FAILED")
 }
 
 // late is a body that is asked for, and then comes when a test says so.
@@ -258,6 +308,7 @@ func TestSlowImport(t *testing.T) {
 	for i := range 21 {
 		fmt.Fprintf(&file, "{\"namespace\":\"a\",\"key\":\"%02d\",\"value\":1}\n", i)
 	}
+	file.WriteString(end(21))
 	c.server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	body := late{strings.NewReader(file.String()), asked, come}
 	go func() {
@@ -290,6 +341,7 @@ func TestTransfersWait(t *testing.T) {
 	for i := range 101 {
 		fmt.Fprintf(&file, "{\"namespace\":\"a\",\"key\":\"%03d\",\"value\":1}\n", i)
 	}
+	file.WriteString(end(101))
 	done := make(chan *answer)
 	go func() { done <- c.post("/import", file.String(), lines) }()
 	for range 4 { // two of six steps may be at once
