@@ -3,6 +3,7 @@ package tokenserver
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/fault"
 )
@@ -73,8 +74,9 @@ func TestAccessSpelling(t *testing.T) {
 
 func TestEventGeneration(t *testing.T) {
 	t.Parallel()
-	for at, want := range map[int64]int64{1790000000123: 1790000000122, 1: 0, Retired: Retired - 2} {
-		if got := (Event{At: at}).generation(); got != want {
+	const now = 1790000000123
+	for at, want := range map[int64]int64{now: now - 1, now - 5: now - 6, 1: 0, now + 1: now - 1, Retired: now - 1} {
+		if got := (Event{At: at}).generation(time.UnixMilli(now)); got != want {
 			t.Errorf("a change at %d gives generation %d, want %d", at, got, want)
 		}
 	}

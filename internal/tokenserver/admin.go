@@ -2,6 +2,8 @@ package tokenserver
 
 import (
 	"context"
+
+	"holdfast/internal/fault"
 )
 
 // The methods in this file are what an operator sees and changes of accounts
@@ -52,20 +54,29 @@ func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 }
 
 // AddNode adds an empty node for that many accounts. fault.Invalid for its
-// URL, fault.Conflict.
+// URL and its capacity, fault.Conflict.
 func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
 		return Node{}, err
 	}
+	if capacity < 1 || capacity > maxCount {
+		return Node{}, fault.Newf(fault.Invalid, "a node's capacity is from 1 to %d accounts", maxCount)
+	}
 	return s.store.AddNode(ctx, Node{URL: url, Capacity: capacity, Available: capacity})
 }
 
-// SetNode changes what a node takes. fault.Invalid for its URL, fault.NotFound.
+// SetNode changes what a node takes. fault.Invalid for its URL and for numbers that
+// the table cannot hold, fault.NotFound.
 func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
 		return Node{}, err
+	}
+	for _, n := range []*int64{c.Available, c.Capacity} {
+		if n != nil && (*n < 0 || *n > maxCount) {
+			return Node{}, fault.Newf(fault.Invalid, "a node's numbers are from 0 to %d accounts", maxCount)
+		}
 	}
 	return s.store.SetNode(ctx, url, c)
 }

@@ -61,12 +61,16 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 		created = max(created, st.Users[0].CreatedAt+1)
 	}
 	st.dropDeleted()
+	latest := s.Now.Add(maxAhead).UnixMilli()
 	if st.Access == Denied || len(st.Users) == 0 && st.Access != Allowed && !s.AllowNew {
 		return Plan{}, &Refusal{Reason: NotAdmitted}
 	}
 	if len(st.Users) == 0 {
+		if s.Keys.ChangedAt.Value > latest {
+			return Plan{}, &Refusal{Reason: BadKeysChangedAt}
+		}
 		return Plan{Op: Insert, Allocate: true, User: User{
-			Generation:    s.Generation.Value,
+			Generation:    min(s.Generation.Value, latest),
 			ClientState:   s.Keys.ClientState,
 			KeysChangedAt: s.Keys.ChangedAt,
 			CreatedAt:     created,
@@ -89,6 +93,10 @@ func (st *AccountState) dropDeleted() {
 		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
 	}
 }
+
+// maxAhead is how far the accounts server's clock may be ahead. No row gets a
+// generation or a time of keys that is later: all that follow would be refused.
+const maxAhead = 24 * time.Hour
 
 // Records reports whether the operator is told of a refusal. Whom they have
 // denied by name they know.
@@ -166,6 +174,8 @@ func checkSignIn(current *User, past bool, s SignIn) error {
 		return &Refusal{Reason: BadKeysChangedAt}
 	case !keys.Known && current.KeysChangedAt.Value != 0:
 		return &Refusal{Reason: BadKeysChangedAt}
+	case keys.Value > s.Now.Add(maxAhead).UnixMilli() && keys != current.KeysChangedAt:
+		return &Refusal{Reason: BadKeysChangedAt}
 	}
 	return nil
 }
@@ -206,7 +216,7 @@ func nextGeneration(current *User, s SignIn) int64 {
 	keys := s.Keys.ChangedAt.Value
 	switch {
 	case s.Generation.Known:
-		return s.Generation.Value
+		return max(min(s.Generation.Value, s.Now.Add(maxAhead).UnixMilli()), current.Generation)
 	case keys > current.Generation && keys > current.KeysChangedAt.Value:
 		return keys
 	}

@@ -2,7 +2,7 @@ package tokenserver
 
 import (
 	"context"
-	"math"
+	"time"
 
 	"holdfast/internal/fault"
 )
@@ -53,6 +53,7 @@ var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 // String is the kind as it stands in logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
-// generation is the least generation that is accepted after the event: the
-// token of the change itself bears the very moment.
-func (e Event) generation() int64 { return max(min(e.At, math.MaxInt64-1)-1, 0) }
+// generation is the least generation that is accepted after the event, which is
+// reported at now: the token of the change itself bears the very moment. A change that
+// is reported for the future counts as of now, or no token would be accepted until then.
+func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

@@ -217,7 +217,7 @@ func (s *Service) take(ctx context.Context, e Event) (err error) {
 	case AccountDeleted:
 		_, err = s.store.Replace(ctx, a, s.now(), true)
 	case PasswordChanged:
-		_, err = s.store.ChangePassword(ctx, a, e.generation())
+		_, err = s.store.ChangePassword(ctx, a, e.generation(s.now()))
 	}
 	return err
 }

@@ -337,3 +337,23 @@ func TestCleanupAfterTokens(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of a node are such as its table can hold on every engine.
+func TestNodeNumbers(t *testing.T) {
+	t.Parallel()
+	r := newService(t, nil)
+	ctx := t.Context()
+	const url = "https://a.example"
+	for capacity, ok := range map[int64]bool{-1: false, 0: false, 1 << 31: false, 1<<31 - 1: true} {
+		if _, err := r.AddNode(ctx, url, capacity); ok != (err == nil) || !ok && !fault.Is(err, fault.Invalid) {
+			t.Errorf("a capacity of %d: %v", capacity, err)
+		}
+	}
+	for n, ok := range map[int64]bool{-1: false, 0: true, 1 << 31: false, 5: true} {
+		for _, change := range []tokenserver.NodeChange{{Capacity: &n}, {Available: &n}} {
+			if _, err := r.SetNode(ctx, url, change); ok != (err == nil) || !ok && !fault.Is(err, fault.Invalid) {
+				t.Errorf("a change to %d: %v", n, err)
+			}
+		}
+	}
+}

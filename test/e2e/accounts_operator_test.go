@@ -82,6 +82,37 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// Numbers that make no sense are refused, and change nothing.
+func TestNonsenseNumbers(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
+	before := s.Verb("sync", "node", "list")
+	for _, tc := range []struct {
+		says string
+		args []string
+	}{
+		{"a node's capacity is from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
+		{"a node's capacity is from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "0"}},
+		{"a node's capacity is from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
+		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},
+		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},
+		{`--after: invalid value "5a": expected a uid`, []string{"user", "list", "--after", "5a"}},
+		{`--after: invalid value "-5": expected a uid`, []string{"user", "list", "--after", "-5"}},
+		{"--uid must be above 0", []string{"token", "--uid", "-1"}},
+		{"--duration must be from 1 to 315360000 seconds", []string{"token", "--uid", "1", "--duration", "0"}},
+		{"--duration must be from 1 to 315360000 seconds", []string{"token", "--uid", "1", "--duration", "9300000000000"}},
+		{"--records must be from 1 to", []string{"budget", "--records", "-1"}},
+	} {
+		r := binary.Run(t, s.Env, append([]string{"sync"}, tc.args...)...)
+		if r.Status != 1 || !strings.Contains(r.Stderr, tc.says) || r.Stdout != "" {
+			t.Errorf("%v: status %d, %s%s, want %s", tc.args, r.Status, r.Stdout, r.Stderr, tc.says)
+		}
+	}
+	if after := s.Verb("sync", "node", "list"); after != before {
+		t.Errorf("the nodes are\n%s, were\n%s", after, before)
+	}
+}
+
 // New keys are a new storage user; the accounts server away is no 401.
 func TestNewKeys(t *testing.T) {
 	t.Parallel()

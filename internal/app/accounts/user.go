@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -29,6 +30,9 @@ func (c *command) userList() *cobra.Command {
 			"  holdfast sync user list --access       # the allow and deny lists",
 		Args: cobra.NoArgs,
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
+			if limit < 1 {
+				return errors.New("--limit: must be at least 1")
+			}
 			w := c.Table()
 			var err error
 			switch {
@@ -55,8 +59,9 @@ func (c *command) userList() *cobra.Command {
 func listUsers(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, after string, limit int, replaced bool) error {
 	uid := int64(0)
 	if after != "" {
-		if _, err := fmt.Sscan(after, &uid); err != nil {
-			return errors.New("--after: expected a uid")
+		var err error
+		if uid, err = strconv.ParseInt(after, 10, 64); err != nil || uid < 0 {
+			return fmt.Errorf("--after: invalid value %q: expected a uid", after)
 		}
 	}
 	users, err := s.ListUsers(ctx, uid, limit, replaced)

@@ -55,10 +55,16 @@ func (s *Storage) token(sh *service.Shell) *cobra.Command {
 	return cmd
 }
 
+// mostSeconds is how long a token may be good, ten years.
+const mostSeconds = 10 * 365 * 24 * 3600
+
 // mint makes a token as the tokenserver does, for any user.
 func (s *Storage) mint(c tokenlib.Claims, duration int64) (t Token, err error) {
-	if c.UID <= 0 || duration <= 0 {
-		return t, fault.New(fault.Invalid, "--uid and --duration must be above 0")
+	if c.UID <= 0 {
+		return t, fault.New(fault.Invalid, "--uid must be above 0")
+	}
+	if duration < 1 || duration > mostSeconds {
+		return t, fault.Newf(fault.Invalid, "--duration must be from 1 to %d seconds", mostSeconds)
 	}
 	if s.opened == nil {
 		return t, fault.New(fault.Invalid, "sync storage is disabled in this configuration: set syncstorage.enabled")

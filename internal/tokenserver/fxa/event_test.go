@@ -108,7 +108,7 @@ func TestEventsWithFetchedKeys(t *testing.T) {
 	if _, err := fresh.Events(t.Context(), token); !isAway(err) {
 		t.Errorf("no keys during an outage: %v", err)
 	}
-	hands.Advance(fetchGap)
+	hands.Advance(freshGap)
 	if _, err := c.Events(t.Context(), testKeys()[1].sign(t, "", "second", event(nil))); !isAway(err) {
 		t.Errorf("an unknown key during an outage: %v", err)
 	}

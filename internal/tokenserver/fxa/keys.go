@@ -21,9 +21,12 @@ import (
 const (
 	// keyLife is how long fetched keys are used before they are fetched again.
 	keyLife = time.Hour
-	// fetchGap is the least time between two fetches, whatever tokens come:
-	// anybody can make up a token with an unknown key.
-	fetchGap = time.Minute
+	// freshGap and failedGap are the least time between two fetches, whatever tokens
+	// come, after one that succeeded and after one that failed: anybody can make up a
+	// token with an unknown key. The first is how long an outage can go unnoticed, in
+	// which such a token is refused though nobody knows whether its key is new.
+	freshGap  = time.Second
+	failedGap = time.Minute
 )
 
 // keySource is where the accounts server's public keys come from.
@@ -73,7 +76,11 @@ func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
 
 func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	f.mu.Lock()
-	keys, failure, recent := f.keys, f.failure, f.since(f.tried) < fetchGap
+	gap := freshGap
+	if f.failure != nil {
+		gap = failedGap
+	}
+	keys, failure, recent := f.keys, f.failure, f.since(f.tried) < gap
 	f.mu.Unlock()
 	if recent {
 		return keys, failure

@@ -40,25 +40,36 @@ func TestKeysAreKept(t *testing.T) {
 	check("another", try(first), true, 1)
 	s.publish(t, first, second)
 	check("a new key, at once", try(second), false, 1)
-	hands.Advance(fetchGap)
+	hands.Advance(freshGap)
 	check("a new key, after the gap", try(second), true, 2)
 	check("an unknown key", try(third), false, 2)
-	hands.Advance(fetchGap)
+	hands.Advance(freshGap)
 	check("an unknown key after the gap", try(third), false, 3)
 	check("an unknown key again", try(third), false, 3)
+	s.setJWKS(answer(http.StatusBadGateway, ""))
+	hands.Advance(freshGap)
+	for _, step := range []string{"as an outage begins", "a moment later"} {
+		if err := try(third); !isAway(err) {
+			t.Errorf("an unknown key %s: %v", step, err)
+		}
+	}
+	check("a known key during the outage", try(second), true, 4)
+	s.publish(t, first, second)
+	hands.Advance(failedGap)
+	check("an unknown key after the outage", try(third), false, 5)
 	hands.Advance(keyLife)
-	check("old keys are fetched anew", try(first), true, 4)
+	check("old keys are fetched anew", try(first), true, 6)
 
 	s.setJWKS(answer(http.StatusBadGateway, ""))
 	hands.Advance(keyLife)
-	check("old keys during an outage", try(second), true, 5)
-	check("and again, without asking", try(second), true, 5)
+	check("old keys during an outage", try(second), true, 7)
+	check("and again, without asking", try(second), true, 7)
 	if err := try(third); !isAway(err) {
 		t.Errorf("an unknown key during an outage: %v", err)
 	}
 	hands.Advance(-5 * keyLife)
 	s.publish(t, third)
-	check("after the clock stepped back", try(third), true, 6)
+	check("after the clock stepped back", try(third), true, 8)
 	if n := s.verdicts.Load(); n != 0 {
 		t.Errorf("the accounts server was asked %d times for a verdict", n)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"math"
 	"sync/atomic"
 	"testing"
 
@@ -83,6 +84,27 @@ func TestEvents(t *testing.T) {
 	}
 	if r := s.do(t, "GET", "/1.0/webhooks/fxa/events"); r.status != 405 || r.head.Get("Allow") != "POST" {
 		t.Errorf("GET: %d, Allow %q", r.status, r.head.Get("Allow"))
+	}
+}
+
+// A change that is reported for a time far ahead does not keep out the tokens of now.
+func TestEventOfTheFuture(t *testing.T) {
+	t.Parallel()
+	fxa := newReporter(t)
+	s := newServer(t, fxa.configure(t))
+	now := s.hands.Now().UnixMilli()
+	s.signIn(t, "alice", now-1000, "7-qqo").grant(t)
+	s.report(t, fxa.event(t, "alice", passwordChanged, map[string]any{"changeTime": int64(math.MaxInt64)}))
+	s.signIn(t, "alice", now-1000, "7-qqo").wantError(t, 401, "invalid-generation", "body", "", "Unauthorized")
+	s.signIn(t, "alice", now, "7-qqo").grant(t)
+}
+
+// Without a configuration no report is authentic.
+func TestEventsAreOff(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, nil)
+	for _, header := range []string{"", "Bearer nonsense", "Bearer " + newReporter(t).event(t, "alice", deleted, nil)} {
+		s.do(t, "POST", "/1.0/webhooks/fxa/events", "Authorization", header).wantError(t, 401, "invalid-credentials", "body", "", "Unauthorized")
 	}
 }
 

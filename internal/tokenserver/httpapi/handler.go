@@ -50,7 +50,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return at.Err
 	}
 	rt := parseRoute(at.Path)
-	if rt.resource == nothing || rt.resource == events && !h.Service.TakesEvents() {
+	if rt.resource == nothing {
 		return errRoute
 	}
 	if r.Method != rt.resource.method() {

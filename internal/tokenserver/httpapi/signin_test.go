@@ -210,7 +210,7 @@ func TestRoutes(t *testing.T) {
 	s.do(t, "GET", "/1.0/push/9", auth...).wantError(t, 404, "error", "url", "application", "Unsupported application")
 	s.do(t, "GET", "/1.0/sync/1.1", auth...).wantError(t, 404, "error", "url", "1.1", "Unsupported application version")
 	s.do(t, "GET", "/1.0/push/1.5").wantError(t, 401, "error", "body", "", "Unauthorized")
-	for _, path := range []string{"/1.0/", "/1.0//1.5", "/1.0/sync", "/1.0/sync/1.5/x", "/1.0/webhooks/fxa/events"} {
+	for _, path := range []string{"/1.0/", "/1.0//1.5", "/1.0/sync", "/1.0/sync/1.5/x", "/1.0/webhooks/fxa/events/x"} {
 		s.do(t, "GET", path, auth...).wantError(t, 404, "error", "url", "", "Not found")
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {

@@ -27,7 +27,7 @@ const (
 // Cases is the table. Rows have no UID, e-mail and NodeID: a backend gives its
 // own.
 func Cases() []Case {
-	return slices.Concat(casesOfNewcomers(), casesOfProgress(), casesOfRefusal(), casesOfOrder(), casesOfPlace(), casesOfRetired())
+	return slices.Concat(casesOfNewcomers(), casesOfProgress(), casesOfRefusal(), casesOfOrder(), casesOfPlace(), casesOfRetired(), casesOfFuture())
 }
 
 // row is a current row: of generation, client state and time of keys, where a
@@ -195,5 +195,32 @@ func casesOfRetired() []Case {
 			Plan: ts.Plan{User: at(row(ts.Retired, "aa", 5), 1000, 2000)}},
 		{Name: "retired, node gone", State: stateOf(astray(at(row(ts.Retired, "aa", 5), 1000, 2000))), SignIn: signIn(8, "aa", 5),
 			Refusal: &ts.Refusal{Reason: ts.BadGeneration}},
+	}
+}
+
+// casesOfFuture are of an accounts server, or a client, whose clock is ahead: more than
+// a day ahead, what it says must not keep out all that follows.
+func casesOfFuture() []Case {
+	const day, far = caseNow + 24*3600*1000, 1 << 60
+	is := stateOf(row(7, "aa", 5))
+	tooLate := &ts.Refusal{Reason: ts.BadKeysChangedAt}
+	return []Case{
+		{Name: "new, a generation a day ahead", SignIn: signIn(day, "aa", 5),
+			Plan: ts.Plan{Op: ts.Insert, Allocate: true, User: astray(made(row(day, "aa", 5)))}},
+		{Name: "new, a generation far ahead", SignIn: signIn(far, "aa", 5),
+			Plan: ts.Plan{Op: ts.Insert, Allocate: true, User: astray(made(row(day, "aa", 5)))}},
+		{Name: "new, keys a day ahead", SignIn: signIn(7, "aa", day),
+			Plan: ts.Plan{Op: ts.Insert, Allocate: true, User: astray(made(row(7, "aa", day)))}},
+		{Name: "new, keys far ahead", SignIn: signIn(far, "aa", day+1), Refusal: tooLate},
+		{Name: "a generation far ahead", State: is, SignIn: signIn(far, "aa", 5), Plan: ts.Plan{Op: ts.Update, User: row(day, "aa", 5)}},
+		{Name: "a generation far ahead, and new keys", State: is, SignIn: signIn(far, "bb", 8),
+			Plan: ts.Plan{Op: ts.Insert, Replace: true, User: made(row(day, "bb", 8))}},
+		{Name: "keys a day ahead", State: is, SignIn: signIn(day, "aa", day), Plan: ts.Plan{Op: ts.Update, User: row(day, "aa", day)}},
+		{Name: "keys far ahead", State: is, SignIn: signIn(far, "aa", day+1), Refusal: tooLate},
+		{Name: "keys far ahead, no generation", State: is, SignIn: signIn(0, "aa", far), Refusal: tooLate},
+		{Name: "keys far ahead that are known", State: stateOf(row(7, "aa", far)), SignIn: signIn(far, "aa", far),
+			Plan: ts.Plan{Op: ts.Update, User: row(day, "aa", far)}},
+		{Name: "a known generation far ahead", State: stateOf(row(far, "aa", 5)), SignIn: signIn(far+1, "aa", 5),
+			Plan: ts.Plan{User: row(far, "aa", 5)}},
 	}
 }
