@@ -158,6 +158,9 @@ func Load(services []service.Service, file string, environ []string) (*Config, c
 	problems = append(problems, c.Server.check().In("server", report)...)
 	problems = append(problems, c.Log.check().In("log", report)...)
 	for _, s := range c.enabled() {
+		if s.LargestRequest != nil {
+			problems = append(problems, c.Server.fits(s.Name, s.LargestRequest()).In("server", report)...)
+		}
 		problems = append(problems, s.CheckSettings(&report, strings.ToLower(c.Log.Level))...)
 	}
 	if len(problems) > 0 {
@@ -213,6 +216,15 @@ func (s *Server) check() (problems conf.Problems) {
 		if d <= 0 {
 			wrong(key, "must be more than 0")
 		}
+	}
+	return problems
+}
+
+// fits checks that the memory of requests is enough for the largest one of a service. A
+// request that needs more than all but the reserve would never be answered.
+func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
+	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
+		problems.Addf("request_memory", "is %d; the largest request that the limits of %s allow needs %d", s.RequestMemory, name, least)
 	}
 	return problems
 }

@@ -12,10 +12,18 @@ type Page struct {
 	records []BSO
 	pieces  [][]byte // hold the payloads; those behind used are left of listings before
 	used    int
-	size    int // of the payloads, in bytes
+	size    int // of the records, in bytes
 }
 
+// GatherMax is how many bytes of records a backend gathers in memory for a listing.
+// What is larger is streamed from the engine.
+const GatherMax = 2 << 20
+
 const (
+	// recordSize is what a record takes besides its payload: its place among the
+	// records, which grow by appending, and its id.
+	recordSize = 160
+
 	// pieceSize is what payloads are copied into, many to a piece: an
 	// allocation for each, or one slice that grows, would be most of the work
 	// of a listing.
@@ -57,7 +65,7 @@ func (g *Page) Drop() {
 func (g *Page) Add(b BSO, payload int) []byte {
 	b.Payload = g.alloc(payload)
 	g.records = append(g.records, b)
-	g.size += payload
+	g.size += recordSize + payload
 	return b.Payload
 }
 
@@ -82,7 +90,10 @@ func (g *Page) alloc(n int) []byte {
 	return (*next)[:n:n]
 }
 
-// Size is how many bytes of payload have been added.
+// Fits reports whether one more record would leave the page within GatherMax.
+func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
+
+// Size is how many bytes the records take.
 func (g *Page) Size() int { return g.size }
 
 // Records are those of the page, in their order.
@@ -100,7 +111,7 @@ func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 			}
 		}
 	}, g.Drop)
-	l.Gathered = true
+	l.Gathered, l.Memory = true, g.size
 	if more {
 		var last *BSO
 		if n > 0 {

@@ -83,6 +83,9 @@ type Listing struct {
 	// is held for them.
 	Gathered bool
 
+	// Memory is how many bytes of records are in memory until Close.
+	Memory int
+
 	release func()
 }
 

@@ -204,7 +204,7 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 func (s *Service) partition(collection string, items []Item) (Posted, []Update, error) {
 	var (
 		p     Posted
-		us    = make([]Update, 0, len(items))
+		us    = make([]Update, 0, min(int64(len(items)), s.Limits(collection).MaxPostRecords))
 		limit = s.Limits(collection)
 		left  = limit.MaxPostBytes
 	)
@@ -241,16 +241,15 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 }
 
 // List reads a page of a collection. fault.Unavailable when too many large ones
-// are under way. It calls idle around a wait for those of others, if it has to wait.
+// are under way. It calls idle around a wait for those of others, if it has to wait,
+// while it holds nothing.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	read := func() (*Listing, error) {
-		if !s.reads.try(o) {
-			if err := idle(func() error { return s.reads.enter(ctx, o) }); err != nil {
-				return nil, err
-			}
+		if err := s.reads.take(ctx, o, idle); err != nil {
+			return nil, err
 		}
 		defer s.reads.leave(o)
 		return s.store.List(ctx, o, q)
@@ -261,7 +260,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 	}
 	if !s.streams.try(o) {
 		l.Close() // others need what it holds, and it is to be as new as its answer
-		if err := idle(func() error { return s.streams.enter(ctx, o) }); err != nil {
+		if err := s.streams.take(ctx, o, idle); err != nil {
 			return nil, err
 		}
 		if l, err = read(); err != nil {

@@ -35,6 +35,23 @@ func (t turns) enter(ctx context.Context, o Owner) error {
 	return nil
 }
 
+// take takes a place. It calls idle around the wait if there has to be one.
+func (t turns) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
+	if t.try(o) {
+		return nil
+	}
+	entered := false
+	err := idle(func() error {
+		err := t.enter(ctx, o)
+		entered = err == nil
+		return err
+	})
+	if err != nil && entered { // idle has failed after the wait
+		t.leave(o)
+	}
+	return err
+}
+
 func (t turns) leave(o Owner) { t.places.Release(o.key(), 1) }
 
 // key names the user of the storage.

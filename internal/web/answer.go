@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -43,22 +44,58 @@ func (e *BodyErrors) Of(err error) error {
 	return e.Cut
 }
 
-// trusted is how many bytes are allocated because a Content-Length announces
-// them. For more than these they have to come first.
-const trusted = 64 << 10
+const (
+	// unchargedBytes is the size of bodies and answers that are not charged to the
+	// budget of memory. A connection takes more by itself, 20 KB: net/http has a
+	// goroutine and two buffers of 4 KiB for it.
+	unchargedBytes = 4 << 10
+
+	// firstBytes is what is charged and allocated when the first byte of a larger body
+	// is awaited. Each time that is full, it grows by bodyGrowth, so that a client which
+	// announces a large body and withholds it has little of the budget.
+	firstBytes = 64 << 10
+	bodyGrowth = 4
+)
 
 // ReadBody reads the body of a request, of at most limit bytes, to its end: also
 // one that is as long as it was announced, because only there a signature is
-// verified and a body that was cut off fails. The error is one of e.
+// verified and a body that was cut off fails. What it allocates for more than 4 KiB is
+// charged to the request (ChargeMemory) as the body arrives. The error is one of e or
+// of ChargeMemory.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, e.Announced
 	}
-	var b bytes.Buffer
-	// ReadFrom needs MinRead to spare, or it grows the buffer to meet the end.
-	b.Grow(int(min(max(r.ContentLength, 0), trusted)) + bytes.MinRead)
-	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
-		return nil, e.Of(err)
+	most := limit
+	if r.ContentLength >= 0 {
+		most = r.ContentLength
 	}
-	return b.Bytes(), nil
+	most += bytes.MinRead // to meet the end in
+	size := min(most, unchargedBytes)
+	if r.ContentLength > unchargedBytes-bytes.MinRead {
+		size = min(most, firstBytes)
+		if err := ChargeMemory(w, r, size); err != nil {
+			return nil, err
+		}
+	}
+	b := make([]byte, 0, size)
+	body := http.MaxBytesReader(w, r.Body, limit)
+	for {
+		n, err := body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return nil, e.Of(err)
+		}
+		if len(b) < cap(b) {
+			continue
+		}
+		size = min(most, max(int64(cap(b))*bodyGrowth, firstBytes))
+		if err := ChargeMemory(w, r, size-int64(cap(b))); err != nil {
+			return nil, err
+		}
+		b = append(make([]byte, 0, size), b...)
+	}
 }

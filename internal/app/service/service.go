@@ -41,6 +41,10 @@ type Service struct {
 	// Config.Check finds, and may fit settings to each other.
 	Check func(Settings) conf.Problems
 
+	// LargestRequest, when set, returns how many bytes the request that needs the most
+	// memory needs at once (web.ChargeMemory). A server with less is not started.
+	LargestRequest func() int64
+
 	// Probe, when set, reaches for `holdfast check` what the service needs besides
 	// its databases. It changes nothing.
 	Probe func(context.Context) []Finding

@@ -65,6 +65,7 @@ func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
 		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Commands: s.commands,
+		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "a setting of that server's own tests"},
 			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "metrics are scraped from the admin listener"},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -109,6 +110,42 @@ func BenchmarkGet1000(b *testing.B) {
 	for b.Loop() {
 		serve("GET", "/1.5/1/storage/toys?full=1", "", 200)
 	}
+}
+
+// What a record takes at most: one with nothing but an id, of which all but a hundred
+// come back as failed. See itemBytes.
+func BenchmarkManyRecords(b *testing.B) {
+	serve := bench(b, openStore(b, 0))
+	const n = 100000
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"id":"%x"}`, i)
+	}
+	body := "[" + strings.Join(list, ",") + "]"
+	serve("POST", "/1.5/1/storage/toys", body, 200)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		serve("POST", "/1.5/1/storage/toys", body, 200)
+	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N*n), "B/record")
+	b.ReportMetric(float64(len(body))/n, "B/body")
+}
+
+// What the work on a large body takes besides it. See workCopies.
+func BenchmarkLargeBody(b *testing.B) {
+	serve := bench(b, openStore(b, 0))
+	list := make([]string, 20)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"id":"%d","payload":"%s"}`, i, strings.Repeat("x", 100<<10))
+	}
+	body := "[" + strings.Join(list, ",") + "]"
+	b.ReportAllocs()
+	for b.Loop() {
+		serve("POST", "/1.5/1/storage/toys", body, 200)
+	}
+	b.ReportMetric(float64(len(body)), "B/body")
 }
 
 // hundred is the body of a POST of 100 records of about 500 bytes, in the form

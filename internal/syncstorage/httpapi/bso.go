@@ -1,15 +1,63 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"strconv"
+
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
+)
 
 func (h *Handler) get(x *exchange) error {
 	b, err := h.Service.Get(x.in.Context(), x.owner, x.ask, x.route.id)
 	if err != nil {
 		return err
 	}
+	if len(b.Payload) > smallPayload {
+		return h.getLarge(x, b)
+	}
 	x.modified(b.Modified)
 	text := make([]byte, 0, 128+len(b.ID)+len(b.Payload)*9/8) // payloads are full of quotes
 	return x.answer(http.StatusOK, appendBSO(text, &b))
+}
+
+// smallPayload is the payload of a record whose answer is not charged to the budget of
+// memory: it takes less than its connection.
+const smallPayload = 2 << 10
+
+// getLarge answers with a record when there is memory for it. If it has to wait for
+// that, it drops the record and reads it again.
+func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
+	e := newEncoder(x.out, bufferFor(len(b.Payload)))
+	for charged := 0; ; {
+		need := len(b.Payload) + cap(e.b)
+		if need <= charged || web.TryChargeMemory(x.out, int64(need-charged)) {
+			break
+		}
+		e.close()
+		b.Payload = nil
+		if err := web.ChargeMemory(x.out, x.in, int64(need-charged)); err != nil {
+			return err
+		}
+		charged = need
+		var err error
+		if b, err = h.Service.Get(x.in.Context(), x.owner, x.ask, x.route.id); err != nil {
+			return err
+		}
+		e = newEncoder(x.out, bufferFor(len(b.Payload)))
+	}
+	defer e.close()
+	x.modified(b.Modified)
+	payload := len(b.Payload)
+	x.out.Header().Set("Content-Type", typeJSON)
+	e.record(&b)
+	if !e.sent {
+		b.Payload = nil // the client may take its time
+		web.ReleaseMemory(x.out, int64(payload))
+		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
+	}
+	e.flush() // as in answer
+	return nil
 }
 
 // put writes a record; the body of the answer is the bare stamp.

@@ -15,17 +15,7 @@ import (
 // appendBSO appends a record as clients get it: id, modified, payload, and
 // sortindex only when it has one.
 func appendBSO(b []byte, r *ss.BSO) []byte {
-	b = append(b, `{"id":`...)
-	b = appendString(b, r.ID)
-	b = append(b, `,"modified":`...)
-	b = r.Modified.Append(b)
-	b = append(b, `,"payload":`...)
-	b = appendString(b, r.Payload)
-	if r.SortIndex.Set {
-		b = append(b, `,"sortindex":`...)
-		b = strconv.AppendInt(b, r.SortIndex.Value, 10)
-	}
-	return append(b, '}')
+	return appendTail(appendString(appendHead(b, r), r.Payload), r)
 }
 
 const hexDigits = "0123456789abcdef"
@@ -33,7 +23,11 @@ const hexDigits = "0123456789abcdef"
 // appendString appends a JSON string. Bytes that are no UTF-8, which no request
 // of ours has stored, become U+FFFD.
 func appendString[T string | []byte](b []byte, s T) []byte {
-	b = append(b, '"')
+	return append(appendEscaped(append(b, '"'), s), '"')
+}
+
+// appendEscaped appends what stands between the quotes of a JSON string.
+func appendEscaped[T string | []byte](b []byte, s T) []byte {
 	from := 0
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
@@ -63,8 +57,7 @@ func appendString[T string | []byte](b []byte, s T) []byte {
 		}
 		i += size
 	}
-	b = append(b, s[from:]...)
-	return append(b, '"')
+	return append(b, s[from:]...)
 }
 
 // plain returns where in s, at i or later, the first byte is that does not stand

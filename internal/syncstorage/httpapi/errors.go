@@ -33,15 +33,16 @@ func (r *refusal) Error() string { return r.reason }
 func (r *refusal) FaultCode() fault.Code { return fault.Invalid }
 
 var (
-	errRoute      = &refusal{http.StatusNotFound, codeUnknown, "no such resource"}
-	errMethod     = &refusal{http.StatusMethodNotAllowed, codeMethod, "the resource does not have this method"}
-	errMedia      = &refusal{http.StatusUnsupportedMediaType, codeUnknown, "the content type is not one of Sync"}
-	errAccept     = &refusal{http.StatusNotAcceptable, codeUnknown, "no acceptable content type"}
-	errLength     = &refusal{http.StatusRequestEntityTooLarge, codeSize, "the body is larger than a request may be"}
-	errLongStream = &refusal{http.StatusBadRequest, codeSize, "the body is larger than a request may be"}
-	errSlowBody   = &refusal{http.StatusRequestTimeout, codeUnknown, "the body came too slowly"}
-	errOldClient  = &refusal{http.StatusServiceUnavailable, codeUnknown, "a client that crashes on answers"}
-	errQuery      = &refusal{http.StatusBadRequest, codeUnknown, "the query is malformed"}
+	errRoute       = &refusal{http.StatusNotFound, codeUnknown, "no such resource"}
+	errMethod      = &refusal{http.StatusMethodNotAllowed, codeMethod, "the resource does not have this method"}
+	errMedia       = &refusal{http.StatusUnsupportedMediaType, codeUnknown, "the content type is not one of Sync"}
+	errAccept      = &refusal{http.StatusNotAcceptable, codeUnknown, "no acceptable content type"}
+	errLength      = &refusal{http.StatusRequestEntityTooLarge, codeSize, "the body is larger than a request may be"}
+	errLongStream  = &refusal{http.StatusBadRequest, codeSize, "the body is larger than a request may be"}
+	errManyRecords = &refusal{http.StatusBadRequest, codeSize, "the body has more records than a request may list"}
+	errSlowBody    = &refusal{http.StatusRequestTimeout, codeUnknown, "the body came too slowly"}
+	errOldClient   = &refusal{http.StatusServiceUnavailable, codeUnknown, "a client that crashes on answers"}
+	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "the query is malformed"}
 )
 
 // judge maps an error to the status and the integer of its answer.

@@ -96,7 +96,7 @@ func TestLargeRecords(t *testing.T) {
 			t.Errorf("%s: %+v", clip(record), p)
 		}
 	}
-	list := make([]string, 100000)
+	list := make([]string, 10000)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"id":"%d"}`, i)
 	}

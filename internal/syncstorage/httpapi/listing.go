@@ -3,11 +3,9 @@ package httpapi
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
@@ -23,7 +21,10 @@ func (h *Handler) list(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	l, err := h.Service.List(x.in.Context(), x.owner, q, func(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) })
+	if err := web.ChargeMemory(x.out, x.in, listMemory); err != nil {
+		return err
+	}
+	l, err := h.Service.List(x.in.Context(), x.owner, q, x.idle)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,20 @@ func (h *Handler) list(x *exchange) error {
 	if l.More {
 		x.out.Header().Set("X-Weave-Next-Offset", l.Next.Token())
 	}
-	return form.send(x.out, l, q.Full)
+	return form.send(x, l, q.Full)
+}
+
+// listMemory is charged before a listing is read, when nobody knows how large it is:
+// what is gathered, and a buffer for that.
+const listMemory = ss.GatherMax + ss.GatherMax*9/8 + 4*pieceBytes
+
+// idle waits for what others have, without a slot and without memory.
+func (x *exchange) idle(wait func() error) error {
+	web.ReleaseMemory(x.out, listMemory)
+	if err := web.WithoutSlot(x.out, x.in, wait); err != nil {
+		return err
+	}
+	return web.ChargeMemory(x.out, x.in, listMemory)
 }
 
 // listing reads what a listing is asked for. Unknown arguments are ignored.
@@ -94,59 +108,75 @@ func splitIDs(s string) []string {
 	return list
 }
 
-// flushAt is how much of a listing is encoded before it is sent on: memory does
-// not grow with the answer. One that is in memory already goes out whole and
-// with its length, unless its characters have to be escaped one and all.
-const (
-	flushAt         = 256 << 10
-	flushGatheredAt = 4 << 20
-)
-
-// buffers are for listings under way, and used again.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// send streams the records. Its error is the store's, or the client's who does
-// not take the answer; in both cases part of it may be out already.
-func (f layout) send(w http.ResponseWriter, l *ss.Listing, full bool) error {
-	w.Header().Set("Content-Type", f.media)
-	buffer := buffers.Get().(*[]byte)
-	b := append((*buffer)[:0], f.open...)
-	defer func() {
-		if *buffer = b; cap(b) <= 4*flushAt { // as much as most answers need
-			buffers.Put(buffer)
-		}
-	}()
-	most := flushAt
-	if l.Gathered {
-		most = flushGatheredAt
+// send answers with the records. One listing that is in memory goes out whole and with
+// its length, unless most of its characters have to be escaped; a streamed one as the
+// buffer fills. Its error is the store's, or the client's who does not take the answer;
+// in both cases part of it may be out already.
+func (f layout) send(x *exchange, l *ss.Listing, full bool) error {
+	size := streamBytes
+	switch {
+	case l.Gathered && full:
+		size = bufferFor(l.Memory)
+	case l.Gathered:
+		size = bufferFor(l.Records * (ss.MaxIDLength + len(`"",`)))
 	}
-	between, sent := "", false
+	memory := listMemory
+	keep := func(n int) error { // so much of the memory from here on
+		change := int64(n - memory)
+		memory = n
+		if change > 0 {
+			return web.ChargeMemory(x.out, x.in, change)
+		}
+		web.ReleaseMemory(x.out, -change)
+		return nil
+	}
+	e := newEncoder(x.out, size)
+	defer e.close()
+	if err := keep(l.Memory + cap(e.b)); err != nil {
+		return err
+	}
+	x.out.Header().Set("Content-Type", f.media)
+	e.literal(f.open)
+	between, largest := "", 0
 	for r, err := range l.Items {
 		if err != nil {
 			return fmt.Errorf("read a listing: %w", err)
 		}
-		b = append(b, between...)
+		if n := len(r.Payload); n > largest && !l.Gathered {
+			largest = n
+			if err := keep(l.Memory + cap(e.b) + streamCopies*largest); err != nil {
+				return err
+			}
+		}
+		e.literal(between)
 		between = f.between
 		if full {
-			b = appendBSO(b, r)
+			e.record(r)
 		} else {
-			b = appendString(b, r.ID)
+			e.id(r.ID)
 		}
-		b = append(b, f.after...)
-		if len(b) < most {
-			continue
+		e.literal(f.after)
+		if e.err != nil {
+			return fault.Wrap(fault.Unavailable, "the client does not take the listing", e.err)
 		}
-		sent = true
-		if _, err := w.Write(b); err != nil {
-			return fault.Wrap(fault.Unavailable, "the client does not take the listing", err)
-		}
-		b = b[:0]
 	}
-	b = append(b, f.end...)
-	if !sent {
-		l.Close() // all is in b, and the client may take its time
-		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	e.literal(f.end)
+	if !e.sent {
+		l.Close() // all is in the buffer, and the client may take its time
+		if err := keep(cap(e.b)); err != nil {
+			return err
+		}
+		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
-	_, _ = w.Write(b) // as in answer
+	e.flush() // as in answer
 	return nil
 }
+
+const (
+	// streamBytes is the buffer of a listing that is streamed.
+	streamBytes = 256 << 10
+
+	// streamCopies is how often the largest record of a stream is in memory: as the
+	// engine has read it, and as the store hands it over.
+	streamCopies = 2
+)

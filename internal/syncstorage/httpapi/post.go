@@ -6,6 +6,7 @@ import (
 
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/web"
 )
 
 // post writes records, or has a part in a batch.
@@ -65,5 +66,8 @@ func (h *Handler) items(x *exchange) ([]ss.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return read(&decoder{body: body})
+	return read(&decoder{
+		body: body, most: listedPerWritten * h.Service.Limits(x.ask.Collection).MaxPostRecords,
+		charge: func(n int64) error { return web.ChargeMemory(x.out, x.in, n) },
+	})
 }

@@ -43,6 +43,7 @@ type setup struct {
 	public  string // URL
 	pace    web.Rate
 	gate    *web.Gate
+	memory  *web.Memory
 	log     *slog.Logger // nil: one that has failures of the server fail the test
 }
 
@@ -93,7 +94,7 @@ func start(t testing.TB, with setup) *server {
 		Revoked:  with.revoked,
 	}
 	s.Server = webtest.Listen(t, &web.Mux{
-		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate},
+		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory},
 		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	})
 	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // who asks waits for the answer

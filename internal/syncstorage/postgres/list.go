@@ -72,8 +72,8 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 		return otherwise
 	}
 	limit := pgtype.Int8{}
-	if !q.Full {
-		large = math.MaxInt64
+	if !q.Full && large >= 0 {
+		large = math.MaxInt64 // the statement knows nothing of how many bytes ids have
 	}
 	if q.Limit.Set {
 		limit = pgtype.Int8{Int64: int64(min(q.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds to it
@@ -176,13 +176,12 @@ func (r *reader) must() error {
 	return err
 }
 
-// gather reads the page into memory, unless it was going to be twice as large
-// as what is streamed.
+// gather reads the page into memory, unless it is too large for that.
 func (r *reader) gather() (*ss.Listing, error) {
 	g := r.pages.New()
 	for more := r.row.id.Valid; more; {
 		err := error(errLarge)
-		if g.Size()+len(r.payload) <= 2*streamFrom {
+		if g.Fits(len(r.payload)) {
 			copy(g.Add(r.row.bso(), len(r.payload)), r.payload)
 			more, err = r.next()
 		}

@@ -12,10 +12,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// gatherMax is how many bytes of payload of a page are read into memory. What is
-// larger is read from Spanner while the client takes it, and counted beside.
-const gatherMax = 2 << 20
-
 // noIndex is what stands in the place of a sortindex that is not there.
 const noIndex = -10_000_000_000
 
@@ -167,7 +163,7 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 		if found {
 			copy(r.page.Add(b, len(payload)), payload)
 		}
-		if r.page.Size() > gatherMax {
+		if r.page.Size() > ss.GatherMax {
 			return r.streamed()
 		}
 	}
@@ -203,6 +199,7 @@ func (r *reader) streamed() (*ss.Listing, error) {
 		r.rows.Close()
 		r.page.Drop()
 	})
+	l.Memory = r.page.Size()
 	if more {
 		l.Turn(r.q, last)
 	}

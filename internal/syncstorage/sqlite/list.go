@@ -159,8 +159,7 @@ func (p *page) most() int {
 }
 
 // gather reads the page into memory, and with it one row more, which tells
-// whether there is a next page. It is not whole when it was going to be twice
-// as large as what is streamed.
+// whether there is a next page. It is not whole when it is too large for that.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {
@@ -169,15 +168,17 @@ func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	sql, args := p.rows(p.columns(), n, 0)
 	whole = true
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-		if !p.q.Full {
-			g.Add(scanRow(r), 0)
-			return nil
+		size := 0
+		if p.q.Full {
+			size = r.ColumnLen(3)
 		}
-		size := r.ColumnLen(3)
-		if whole = g.Size()+size <= 2*streamFrom; !whole {
+		if whole = g.Fits(size); !whole {
 			return errStopped
 		}
-		r.ColumnBytes(3, g.Add(scanRow(r), size))
+		payload := g.Add(scanRow(r), size)
+		if p.q.Full {
+			r.ColumnBytes(3, payload)
+		}
 		return nil
 	}, args...)
 	if !whole {
@@ -229,14 +230,16 @@ func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.L
 func (p *page) items(c *sqlite.Conn, count int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		var payload []byte
-		sql, args := p.rows(fullColumns, count, 0)
+		sql, args := p.rows(p.columns(), count, 0)
 		stopped := false
 		err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 			b := scanRow(r)
-			n := r.ColumnLen(3)
-			payload = slices.Grow(payload[:0], n)[:n]
-			r.ColumnBytes(3, payload)
-			b.Payload = payload
+			if p.q.Full {
+				n := r.ColumnLen(3)
+				payload = slices.Grow(payload[:0], n)[:n]
+				r.ColumnBytes(3, payload)
+				b.Payload = payload
+			}
 			if !yield(&b, nil) {
 				stopped = true
 				return errStopped

@@ -1,0 +1,99 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/httpapi"
+	"holdfast/internal/web"
+)
+
+// The least memory with which a server starts is enough for every request, one at a
+// time, and all of it is given back.
+func TestLeastMemory(t *testing.T) {
+	t.Parallel()
+	limits := ss.DefaultConfig().Limits
+	least := httpapi.LargestRequest(limits) * 7 / 6
+	memory := web.NewMemory(least, 0, 0)
+	u := start(t, setup{memory: memory}).user(t)
+	free := func(what string) {
+		t.Helper()
+		if s := memory.Stats(); s.Used != 0 || s.Refused != 0 {
+			t.Errorf("after %s: %+v", what, s)
+		}
+	}
+	u.fill(40, 220000) // a stream, when it is listed
+	free("writing")
+	for _, target := range []string{"/storage/toys?full", "/storage/toys", "/storage/toys?full&limit=5", "/storage/toys/000001", "/storage/toys/none", "/info/collections"} {
+		u.get(target)
+		free(target)
+	}
+	for _, character := range []string{"x", `\u0001`} {
+		n := int(limits.MaxRecordPayloadBytes) / len(character)
+		u.put("/storage/tabs/large", `{"payload":"`+strings.Repeat(character, n)+`"}`).is(200)
+		free("PUT")
+		var got record
+		if u.get("/storage/tabs/large").into(&got); len(got.Payload) != n {
+			t.Errorf("%d bytes, want %d", len(got.Payload), n)
+		}
+		u.get("/storage/tabs?full").is(200)
+		free("GET")
+	}
+	// As many records as a body may list, and more.
+	list := make([]string, 100*limits.MaxPostRecords+1)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"id":"%x"}`, i)
+	}
+	if p := u.post("/storage/toys", "["+strings.Join(list[1:], ",")+"]").is(200).posted(); len(p.Success) != 100 || len(p.Failed) != len(list)-101 {
+		t.Errorf("%d succeed, %d fail", len(p.Success), len(p.Failed))
+	}
+	u.post("/storage/toys", "["+strings.Join(list, ",")+"]").is(400, "17")
+	u.post("/storage/toys", strings.Join(list, "\n"), "Content-Type: application/newlines").is(400, "17")
+	free("many records")
+}
+
+// Without memory a request is refused before it has done anything, and small ones need
+// none.
+func TestNoMemory(t *testing.T) {
+	t.Parallel()
+	memory := web.NewMemory(1<<20, 1, time.Millisecond)
+	u := start(t, setup{memory: memory, log: quiet}).user(t)
+	u.put("/storage/toys/small", `{"payload":"x"}`).is(200)
+	u.get("/storage/toys/small").is(200)
+	u.put("/storage/toys/middle", `{"payload":"`+strings.Repeat("x", 200<<10)+`"}`).is(200)
+	for what, a := range map[string]*answer{
+		"PUT":  u.put("/storage/toys/large", `{"payload":"`+strings.Repeat("x", 1<<20)+`"}`),
+		"list": u.get("/storage/toys"),
+	} {
+		if a.is(http.StatusServiceUnavailable, "0"); a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", what)
+		}
+	}
+	u.get("/storage/toys/large").is(404)
+	u.get("/storage/toys/middle").is(200)
+	if s := memory.Stats(); s.Used != 0 || s.Refused != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Ids are streamed too, when there are many of them.
+func TestManyIDs(t *testing.T) {
+	t.Parallel()
+	memory := web.NewMemory(math.MaxInt32, 0, 0)
+	u := start(t, setup{memory: memory}).user(t)
+	const n = 20000
+	u.fill(n, 1)
+	if a := u.get("/storage/toys?sort=oldest").is(200); len(a.ids()) != n || a.header.Get("X-Weave-Records") != fmt.Sprint(n) {
+		t.Errorf("%d ids", len(a.ids()))
+	}
+	page := u.get("/storage/toys?sort=oldest&limit=15000").is(200)
+	rest := u.get("/storage/toys?sort=oldest&offset=" + page.header.Get("X-Weave-Next-Offset")).is(200)
+	if got := append(page.ids(), rest.ids()...); len(got) != n || got[0] != "000000" || got[n-1] != fmt.Sprintf("%06d", n-1) {
+		t.Errorf("%d ids in two pages", len(got))
+	}
+}
