@@ -18,7 +18,7 @@ import (
 const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
 	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
 	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,
-	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours');
+	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);
 `
 
 // extRead is the read before an increment, which is then to find just what was

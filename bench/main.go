@@ -66,6 +66,7 @@ type size struct {
 	extNamespaces []int // numbers of keys of a namespace
 	extSpread     int   // installs of the last line of that table
 	events        int   // that wait for a relay
+	hotCallers    []int // numbers of connections that write one record
 }
 
 // records of a batch, which on Spanner must fit into one commit.
@@ -81,6 +82,7 @@ var full = size{
 	uploads: 64, downloads: 16, download: 10_000,
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
+	hotCallers: []int{1, 64, 240},
 }
 
 func main() {

@@ -47,6 +47,7 @@ func services() []entry {
 		}},
 		{service: ext, part: "ext", parts: []part{
 			{name: "extkeys", head: extKeysHead, measure: ext.measureKeys},
+			{name: "exthot", head: hotHead, measure: ext.measureHot},
 			{name: "extrows", slow: true, head: extRowsHead, measure: ext.measureRows},
 			{name: "outbox", head: outboxHead, measure: ext.measureOutbox},
 		}},

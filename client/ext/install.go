@@ -106,7 +106,7 @@ type OpResult struct {
 	TTLExpiresAt *time.Time  `json:"ttlExpiresAt"`
 	CreatedAt    time.Time   `json:"createdAt"`
 	UpdatedAt    time.Time   `json:"updatedAt"`
-	Sum          json.Number `json:"sum"` // of an increment; "" in an answer that is repeated although the record has changed
+	Sum          json.Number `json:"sum"` // of an increment
 }
 
 // Batch does operations in their order, in any namespaces of the install: all or

@@ -361,8 +361,8 @@ type IncrementResult struct {
 	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
 	Revision Revision `json:"revision"`
 
-	// Sum What is there after the increment; null in an answer that is repeated although the record has changed since.
-	Sum *json.Number `json:"sum"`
+	// Sum What is there after the increment.
+	Sum json.Number `json:"sum"`
 
 	// TTLExpiresAt When the record expires; null: never.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`

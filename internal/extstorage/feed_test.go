@@ -321,38 +321,6 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// overtaken is a store on which somebody writes a record right after it was read.
-type overtaken struct{ ext.Store }
-
-func (s overtaken) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
-	rec, err := s.Store.Get(ctx, o, ns, key, now)
-	op := ext.Op{Namespace: ns, Key: key, Value: "1", Metadata: canonjson.EmptyObject}
-	_, broken := s.Apply(ctx, o, ext.Write{Now: now, Quota: ext.DefaultQuota(), Ops: []ext.Op{op}})
-	return rec, errors.Join(err, broken)
-}
-
-// TestOvertaken: a write that is always too late goes on until its time is over.
-func TestOvertaken(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	tries := 0
-	m := newService(t, func(o *ext.Options) {
-		o.Store = overtaken{o.Store}
-		o.After = func(time.Duration) <-chan time.Time {
-			if tries++; tries == 30 {
-				cancel()
-				return nil
-			}
-			now := make(chan time.Time)
-			close(now)
-			return now
-		}
-	})
-	if _, err := m.Do(ctx, m.r, increment("n", "", "1")); !fault.Is(err, fault.Unavailable) || tries != 30 {
-		t.Errorf("after %d tries: %v", tries, err)
-	}
-}
-
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,8 +9,7 @@ import "holdfast/internal/fault"
 // OpKind is what an operation does.
 type OpKind uint8
 
-// The operations of a write. A merge patch or an increment is a Put of what the
-// service made of the record that it had read, guarded by that record's Seq.
+// The operations of a write. A merge patch or an increment is a Put with Revise.
 const (
 	Put OpKind = iota
 	Delete
@@ -27,9 +26,15 @@ type Op struct {
 	// The rest is for Put only.
 
 	Value     canonjson.Value
-	Metadata  canonjson.Value // an object
-	ExpiresAt Moment          // 0: never
-	Keep      bool            // metadata and time to live stay as they are, in a record that is there
+	Sum       canonjson.Number // of an increment, for the answer
+	Metadata  canonjson.Value  // an object
+	ExpiresAt Moment           // 0: never
+	Keep      bool             // metadata and time to live stay as they are, in a record that is there
+
+	// Revise, when set, makes Value and Sum from the record as the write finds it. It
+	// is called when the precondition has held, once or more often, and waits for
+	// nothing; its error is that of the operation.
+	Revise Revise
 
 	// Schema is the version by which the value was validated, 0 when none was
 	// active. When that is not what is active in the write's own transaction,
@@ -133,7 +138,7 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 		}
 	}
 	e := Effect{Item: itemOf(&h), Next: &h, Change: ChangePut, Revision: h.Revision}
-	e.Item.Created = live == nil
+	e.Item.Created, e.Item.Sum = live == nil, op.Sum
 	return e, nil
 }
 
@@ -147,6 +152,8 @@ type Item struct {
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`
+
+	Sum canonjson.Number `json:"sum,omitzero"` // of an increment, as a string
 }
 
 func itemOf(h *Header) Item {

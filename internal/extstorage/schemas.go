@@ -28,15 +28,27 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 			return known.Version, refused
 		}
 	}
-	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
+	active, err := s.loadSchema(ctx, at)
 	if err != nil {
 		return 0, err
 	}
-	s.schemas.add(at, active)
-	if cached && active.Version == known.Version && bytes.Equal(active.Document, known.Document) {
+	if cached && active.same(known) {
 		return active.Version, refused
 	}
 	return active.Version, s.hold(active, v, want)
+}
+
+// loadSchema reads the active schema; version 0 is none.
+func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error) {
+	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
+	if err == nil {
+		s.schemas.add(at, active)
+	}
+	return active, err
+}
+
+func (sc *Schema) same(other Schema) bool {
+	return sc.Version == other.Version && bytes.Equal(sc.Document, other.Document)
 }
 
 // hold holds a value against one schema; version 0 lets everything pass.

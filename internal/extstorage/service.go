@@ -3,7 +3,6 @@ package extstorage
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -173,14 +172,8 @@ func (s *Service) quota(in *Install, now Moment) Quota {
 	return in.Quota(s.opts.Config.QuotaOf(in.Tier), now)
 }
 
-// How often a write is repeated at most whose schema has changed or that
-// reclaimed something. A change of the record that it was made of is a write of
-// somebody else that got through, so for that there is no bound but the
-// request's time.
+// repeats is how often a write is repeated at most because its schema has changed.
 const repeats = 10
-
-// pauseMost is how long a write waits at most before it is repeated.
-const pauseMost = 16 * time.Millisecond
 
 // write does the tasks of one request: all or none. Errors of a task are
 // *ItemError.
@@ -190,28 +183,23 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 			return nil, &ItemError{i, err}
 		}
 	}
-	for repeated, try := 0, 0; ; try++ {
+	for repeated := 0; ; repeated++ {
 		p, err := s.passAll(ctx, r.Grant, tasks) // each time: it may have been revoked
 		if err != nil {
 			return nil, err
 		}
-		a, applied, err := s.attempt(ctx, &p, r, tasks)
+		applied, err := s.attempt(ctx, &p, r, tasks)
 		if err == nil {
 			if !applied.Replayed {
 				s.signals.notify(p.Owner)
 			}
-			return s.results(ctx, p.Owner, tasks, a, applied)
+			return results(tasks, applied)
 		}
-		if !a.lost(err) {
-			if err := s.prepareRetry(a, err); err != nil {
-				return nil, err
-			}
-			if repeated++; repeated > repeats {
-				return nil, fault.Wrap(fault.Unavailable, "the request was overtaken too often", err)
-			}
-		}
-		if err := s.pause(ctx, try); err != nil {
+		if err := s.prepareRetry(ctx, p.Owner, tasks, err); err != nil {
 			return nil, err
+		}
+		if repeated == repeats {
+			return nil, fault.Wrap(fault.Unavailable, "the schema changes too often", err)
 		}
 	}
 }
@@ -228,26 +216,22 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 }
 
 // attempt plans the operations and applies them.
-func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (*plan, Applied, error) {
-	a := &plan{service: s, owner: p.Owner, now: s.moment(), seen: map[place]canonjson.Value{}}
+func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
+	a := &plan{service: s, owner: p.Owner, now: s.moment()}
 	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey}
 	failed := a.make(ctx, tasks)
 	if failed != nil && (!isClients(failed) || r.IdempotencyKey == nil && len(tasks) == 1) {
-		return a, Applied{}, failed
+		return Applied{}, failed
 	}
 	if w.Ops = a.ops; failed != nil {
-		// The Store has the last word on what comes before the task that failed: an
-		// operation that was planned may fail too, or the request may have been
-		// done before, by its IdempotencyKey. It ends with one that never gets through.
 		t := &tasks[len(a.ops)]
-		never := Op{Kind: Check, Namespace: t.Namespace, Key: t.Key, Precondition: Precondition{Match: Tags{Set: true}}}
-		w.Ops = append(slices.Clip(a.ops), never)
+		w = w.FailAt(len(a.ops), t.Namespace, t.Key)
 	}
 	applied, err := s.opts.Store.Apply(ctx, p.Owner, w)
 	if item, ok := errors.AsType[*ItemError](err); ok && failed != nil && item.Index == len(a.ops) {
 		err = failed
 	}
-	return a, applied, err
+	return applied, err
 }
 
 // isClients reports whether a failure is of what was asked for, and not ours.
@@ -257,25 +241,26 @@ func isClients(err error) bool {
 
 // prepareRetry does what a write that failed needs before it is repeated. It
 // returns the error when the write cannot be repeated.
-func (s *Service) prepareRetry(a *plan, err error) error {
-	item, _ := errors.AsType[*ItemError](err)
-	if errors.Is(err, ErrSchemaChanged) && item != nil {
-		s.schemas.remove(namespaceOf{a.owner, a.ops[item.Index].Namespace})
-		return nil //nolint:nilerr // the next try reads the schema anew
+func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err error) error {
+	item, ok := errors.AsType[*ItemError](err)
+	if !ok {
+		return err
+	}
+	if errors.Is(item, ErrSchemaChanged) {
+		s.schemas.remove(namespaceOf{o, tasks[item.Index].Namespace}) // the next try reads it anew
+		return nil
+	}
+	if old, ok := errors.AsType[*outdatedError](item); ok {
+		active, failed := s.loadSchema(ctx, old.at)
+		if failed != nil {
+			return failed
+		}
+		if active.same(old.schema) {
+			return &ItemError{item.Index, old.error}
+		}
+		return nil
 	}
 	return err
-}
-
-// pause waits a little, by chance, so that writers of one record get out of each
-// other's way.
-func (s *Service) pause(ctx context.Context, try int) error {
-	most := min(time.Millisecond<<min(try, 10), pauseMost)
-	select {
-	case <-s.opts.After(rand.N(most)):
-		return nil
-	case <-ctx.Done():
-		return fault.Wrap(fault.Unavailable, "too many write this record at once", context.Cause(ctx))
-	}
 }
 
 // Sweep removes at most limit rows, of any installs, that were due for removal the

@@ -2,7 +2,6 @@ package extstorage
 
 import (
 	"context"
-	"errors"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
@@ -41,8 +40,7 @@ type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Sum      canonjson.Number // of an increment; empty in an answer that is repeated when the record has changed since
-	Replayed bool             // the request was done before, by its IdempotencyKey, and nothing now
+	Replayed bool // the request was done before, by its IdempotencyKey, and nothing now
 }
 
 // access is what the task needs. What comes of a patch or an increment tells of
@@ -134,16 +132,12 @@ type place struct {
 	Key       Key
 }
 
-// plan makes operations of tasks. A patch and an increment become puts of what
-// was computed from the record as it was read, guarded by its change.
+// plan makes operations of tasks.
 type plan struct {
 	service *Service
 	owner   Owner
 	now     Moment
 	ops     []Op
-	pinned  []bool                    // the operation has a precondition of ours
-	sums    []canonjson.Number        // of increments
-	seen    map[place]canonjson.Value // records as the operations so far leave them; "": absent
 }
 
 // make plans all tasks; the failure of one is an *ItemError unless it is ours.
@@ -151,53 +145,44 @@ func (a *plan) make(ctx context.Context, tasks []Task) error {
 	for i := range tasks {
 		t := &tasks[i]
 		op := Op{Namespace: t.Namespace, Key: t.Key, Precondition: t.Precondition}
-		pinned, sum, err := a.add(ctx, t, &op)
-		if err != nil {
+		if err := a.add(ctx, t, &op); err != nil {
 			if isClients(err) {
 				err = &ItemError{i, err}
 			}
 			return err
 		}
-		a.ops, a.pinned, a.sums = append(a.ops, op), append(a.pinned, pinned), append(a.sums, sum)
+		a.ops = append(a.ops, op)
 	}
 	return nil
 }
 
 // add makes the operation of a task.
-func (a *plan) add(ctx context.Context, t *Task, op *Op) (pinned bool, sum canonjson.Number, err error) {
-	at := place{t.Namespace, t.Key}
+func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
+	at := namespaceOf{a.owner, t.Namespace}
 	switch t.Kind {
 	case DeleteTask:
-		op.Kind, a.seen[at] = Delete, ""
-		return false, "", nil
+		op.Kind = Delete
+		return nil
 	case CheckTask:
 		op.Kind = Check
-		return false, "", nil
+		return nil
 	case PutTask:
 		op.Value, op.Metadata, op.ExpiresAt = t.Value, t.Metadata, t.until
 		if t.TTL.Set {
 			if op.ExpiresAt, err = a.service.limits.ExpiresAt(a.now, t.TTL.Value); err != nil {
-				return false, "", under("/ttlSeconds", err)
+				return under("/ttlSeconds", err)
 			}
 		}
+		op.Schema, err = a.service.validate(ctx, at, t.Value, t.Schema)
+		err = underValue(err)
 	default:
 		op.Keep = true
-		if pinned, err = a.read(ctx, at, op); err == nil {
-			op.Value, sum, err = a.compute(t, a.seen[at])
-		}
-		if err != nil {
-			return false, "", err
-		}
+		err = a.revise(ctx, t, op)
 	}
 	if op.Metadata == "" {
 		op.Metadata = canonjson.EmptyObject
 	}
-	a.seen[at] = op.Value
-	op.Schema, err = a.service.validate(ctx, namespaceOf{a.owner, t.Namespace}, op.Value, t.Schema)
-	if t.Kind == PutTask {
-		err = underValue(err)
-	}
-	return pinned, sum, err
+	return err
 }
 
 // underValue puts a place in a value to where the value is in the request, but
@@ -209,58 +194,59 @@ func underValue(err error) error {
 	return under("/value", err)
 }
 
-// read makes the record known to the plan. One that no operation before has
-// written is pinned: the client's precondition is judged on what was read, and the
-// operation is to find just that.
-func (a *plan) read(ctx context.Context, at place, op *Op) (pinned bool, err error) {
-	if _, known := a.seen[at]; known {
-		return false, nil
+// revise makes the operation of a patch or an increment. What comes of it is
+// validated when it is computed.
+func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
+	at := namespaceOf{a.owner, t.Namespace}
+	schema, cached := a.service.schemas.get(at)
+	if !cached {
+		var err error
+		if schema, err = a.service.loadSchema(ctx, at); err != nil {
+			return err
+		}
 	}
-	rec, err := a.service.opts.Store.Get(ctx, a.owner, at.Namespace, at.Key, a.now)
-	if err != nil && !errors.Is(err, ErrNoRecord) {
-		return false, err
+	op.Schema = schema.Version
+	op.Revise = func(before canonjson.Value) (canonjson.Value, canonjson.Number, error) {
+		v, sum, err := a.service.compute(t, before)
+		if err == nil {
+			err = a.service.hold(schema, v, Optional[SchemaVersion]{})
+			if cached && fault.Is(err, fault.Invalid) {
+				err = &outdatedError{err, at, schema}
+			}
+		}
+		return v, sum, err
 	}
-	if err := op.Precondition.Check(rec.Revision, rec.Seq); err != nil {
-		return false, err
-	}
-	a.seen[at] = rec.Value
-	if rec.Seq == 0 {
-		op.Precondition = Precondition{Revision: Some[Revision](0)}
-	} else {
-		op.Precondition = Precondition{Match: Tags{Set: true, Seqs: []Seq{rec.Seq}}}
-	}
-	return true, nil
+	return nil
 }
 
+// outdatedError is the refusal of a value by a schema that was known from before,
+// and may not be the active one any more.
+type outdatedError struct {
+	error
+
+	at     namespaceOf
+	schema Schema
+}
+
+func (e *outdatedError) Unwrap() error { return e.error }
+
 // compute is what a patch or an increment makes of a value; "" is no record.
-func (a *plan) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
+func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 	if t.Kind == PatchTask {
 		if v == "" {
 			return "", "", ErrNoRecord
 		}
-		merged, err := v.Merge(t.Value, a.service.limits.Value)
+		merged, err := v.Merge(t.Value, s.limits.Value)
 		return merged, "", err
 	}
 	if v == "" && !t.Increment.Create {
 		return "", "", ErrNoRecord
 	}
-	return t.Increment.Apply(v, a.service.limits.Value)
+	return t.Increment.Apply(v, s.limits.Value)
 }
 
-// lost reports whether a write failed by a precondition of ours: the record has changed
-// since it was read.
-func (a *plan) lost(err error) bool {
-	item, ok := errors.AsType[*ItemError](err)
-	if !ok || item.Index >= len(a.pinned) || len(a.pinned) != len(a.ops) || !a.pinned[item.Index] {
-		return false
-	}
-	_, mismatch := errors.AsType[*MismatchError](err)
-	return mismatch
-}
-
-// results are the answers. A request that was done before gets the sums of its
-// increments only where the records are still as it left them.
-func (s *Service) results(ctx context.Context, o Owner, tasks []Task, a *plan, applied Applied) ([]Result, error) {
+// results are the answers.
+func results(tasks []Task, applied Applied) ([]Result, error) {
 	if len(applied.Items) != len(tasks) { // the caller's hash does not tell requests apart
 		return nil, ErrKeyReused
 	}
@@ -268,22 +254,6 @@ func (s *Service) results(ctx context.Context, o Owner, tasks []Task, a *plan, a
 	for i := range tasks {
 		t := &tasks[i]
 		results[i] = Result{Namespace: t.Namespace, Key: t.Key, Item: applied.Items[i], Replayed: applied.Replayed}
-		if t.Kind != IncrementTask {
-			continue
-		}
-		if !applied.Replayed {
-			results[i].Sum = a.sums[i]
-			continue
-		}
-		rec, err := s.opts.Store.Get(ctx, o, t.Namespace, t.Key, a.now)
-		if err != nil && !errors.Is(err, ErrNoRecord) {
-			return nil, err
-		}
-		if rec.Seq != 0 && rec.Seq == applied.Items[i].Seq {
-			if sum, found := rec.Value.Lookup(t.Increment.Pointer); found {
-				results[i].Sum = canonjson.Number(sum)
-			}
-		}
 	}
 	return results, nil
 }

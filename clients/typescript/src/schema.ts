@@ -479,8 +479,8 @@ export interface components {
             ttlExpiresAt: components["schemas"]["ExpiresAt"];
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
-            /** @description What is there after the increment; null in an answer that is repeated although the record has changed since. */
-            sum: number | null;
+            /** @description What is there after the increment. */
+            sum: number;
         };
         /** @description A record in a list, with value and metadata where they were asked for. */
         ListItem: {
@@ -654,8 +654,8 @@ export interface components {
             ttlExpiresAt: components["schemas"]["ExpiresAt"];
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
-            /** @description What is there after the increment; null in an answer that is repeated although the record has changed since. */
-            sum: number | null;
+            /** @description What is there after the increment. */
+            sum: number;
         };
         /** @description The result of one operation. */
         BatchOpResult: components["schemas"]["PutOpResult"] | components["schemas"]["DeleteOpResult"] | components["schemas"]["CheckOpResult"] | components["schemas"]["IncrementOpResult"];

@@ -170,7 +170,7 @@ func appendOp(b []byte, word string, r *ext.Result) []byte {
 		return append(appendString(b, r.Seq.ETag()), '}')
 	}
 	if b = appendPut(b, r); word == "increment" {
-		b = appendSum(b, r.Sum)
+		b = append(key(b, "sum"), r.Sum...)
 	}
 	return append(b, '}')
 }

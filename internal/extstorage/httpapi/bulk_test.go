@@ -174,7 +174,7 @@ func TestIdempotency(t *testing.T) {
 	c.post("/batch", `{"ops":[{"op":"delete","namespace":"a","key":"k"}]}`, "Idempotency-Key: 1").fails(422, reused)
 
 	c.post(inc, body, "Idempotency-Key: 2").is(http.StatusOK).says(`{"sum":2,"revision":2}`)
-	c.post(inc, body, "Idempotency-Key: 1").has("Idempotency-Replayed", "true").says(`{"sum":null,"revision":1}`)
+	c.post(inc, body, "Idempotency-Key: 1").has("Idempotency-Replayed", "true").says(`{"sum":1,"revision":1}`)
 
 	ops := `{"ops":[{"op":"put","namespace":"b","key":"k","value":1},{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1}]}`
 	one := c.post("/batch", ops, "Idempotency-Key: 3").is(http.StatusOK)

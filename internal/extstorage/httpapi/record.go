@@ -153,7 +153,7 @@ func (x *exchange) do(t *ext.Task) error {
 	}
 	b := appendMeta(append(make([]byte, 0, 512), '{'), &r)
 	if t.Kind == ext.IncrementTask {
-		b = appendSum(b, r.Sum)
+		b = append(key(b, "sum"), r.Sum...)
 	}
 	return x.answer(status, append(b, '}'))
 }
@@ -172,12 +172,4 @@ func (x *exchange) replayed(yes bool) {
 	if yes {
 		x.out.Header().Set("Idempotency-Replayed", "true")
 	}
-}
-
-// appendSum appends the sum of an increment, null when it is not known any more.
-func appendSum(b []byte, sum canonjson.Number) []byte {
-	if sum == "" {
-		sum = "null"
-	}
-	return append(key(b, "sum"), sum...)
 }

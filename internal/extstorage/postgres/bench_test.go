@@ -50,7 +50,7 @@ var value = canonjson.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
 // driver has least to do with.
 const callApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
 	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '"token"', '"t"',
-	$5::timestamptz, 268435456, 32, 5120, NULL::text, NULL::bytea, NULL::timestamptz)`
+	$5::timestamptz, 268435456, 32, 5120, NULL::text, NULL::bytea, NULL::timestamptz, NULL::text[])`
 
 // upsert is a write without lock, precondition, counters, feed and audit.
 const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_install_id, namespace, key, value, created_at, updated_at,

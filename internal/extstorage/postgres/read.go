@@ -47,8 +47,17 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	if err := o.Check(); err != nil {
 		return ext.Record{}, err
 	}
+	return get(func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
+		return s.db.QueryRow(ctx, st, args, dest...)
+	}, o, ns, key, at)
+}
+
+// query runs a statement that returns one row at most, alone or in a transaction.
+type query func(st pgdb.Statement, args []any, dest ...any) (found bool, err error)
+
+func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
 	r := row{Record: ext.Record{Namespace: ns, Key: key}}
-	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
+	found, err := one(sqlGet, []any{string(o.Tenant), string(o.Install), string(ns), string(key), now(at)},
 		append(r.columns(), &r.value, &r.metadata)...)
 	if err != nil {
 		return ext.Record{}, err

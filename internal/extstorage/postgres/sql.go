@@ -13,7 +13,12 @@ var (
 	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
 		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
-			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz)`}
+			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz, $23::text[])`}
+
+	// The lock of an install for a transaction that then computes. A process that
+	// stops in the middle of one loses the lock.
+	sqlLock = pgdb.Statement{Name: "ext.lock", SQL: `
+		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1($1::uuid, $2::uuid, $3::timestamptz)).seq`}
 )
 
 // The sweep: what has been over for longest of each kind, of any installs.

@@ -3,7 +3,9 @@
 //
 // A write is one call of a function of the migrations, which locks the install,
 // decides by the rules of package extstorage, restated there, and writes: one
-// round trip, one transaction. A read is one statement, and so one snapshot. The
+// round trip, one transaction. Values that depend on stored ones are computed from
+// what was read before the call, which fails if a record has changed; then they are
+// computed once more, in a transaction that takes the lock first. A read is one statement, and so one snapshot. The
 // tenant is the distribution column on Citus and stands in every statement but
 // those that find what the sweep has to do.
 package postgres
@@ -36,6 +38,7 @@ type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
 	waker *outbox.Waker
+	queue *ext.WriteQueue
 }
 
 var (
@@ -55,8 +58,13 @@ type Options struct {
 // New returns a store on a database that Migrations have been applied to, or
 // will be before the first use.
 func New(db *pgdb.DB, o Options) *Store {
-	return &Store{db: db, set: sync.OnceValues(Migrations), waker: o.Waker}
+	_, _, most := db.Connections()
+	return &Store{db: db, set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
 }
+
+// writersOfOne is how many connections the writes of an install have at most: one
+// holds its lock, and the next wait for it while the answer is on its way.
+const writersOfOne = 4
 
 // Ping implements extstorage.Store. It reads the ledger each time: a newer
 // release may change the tables of a server that runs.

@@ -1,14 +1,17 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -30,22 +33,90 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applie
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
 	}
+	revises := w.Revises()
+	turn, err := s.queue.Enter(ctx, o, revises)
+	if err != nil {
+		return ext.Applied{}, err
+	}
+	defer turn.Leave()
+	alone := func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
+		return s.db.QueryRow(ctx, st, args, dest...)
+	}
+	var applied ext.Applied
+	if revises {
+		applied, err = s.revise(ctx, alone, o, &w)
+	} else {
+		applied, err = apply(alone, o, &w)
+	}
+	if err == nil && w.Audited(&applied) {
+		s.waker.Wake(string(o.Tenant), string(o.Install))
+	}
+	return applied, err
+}
+
+// revise does a write whose values depend on stored ones. It takes the lock before
+// it reads only when somebody else was faster: that takes more messages, and on
+// Citus many more, and the install's other writers wait for all of them.
+func (s *Store) revise(ctx context.Context, alone query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
+	applied, changed, err := optimistic(alone, o, w)
+	if !changed {
+		return applied, err
+	}
+	var refused error
+	err = s.db.Tx(ctx, "ext.revise", func(tx *pgdb.Tx) (err error) {
+		var (
+			ignored string
+			last    int64
+		)
+		if _, err := tx.QueryRow(sqlLock, []any{string(o.Tenant), string(o.Install), now(w.Now)}, &ignored, &last); err != nil {
+			return err
+		}
+		if applied, changed, err = optimistic(tx.QueryRow, o, w); changed {
+			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("a record has changed under the lock: %w", err))
+		}
+		if refused = nil; isRefusal(err) {
+			refused, err = err, nil // what was counted for it is stored
+		}
+		return err
+	})
+	return applied, cmp.Or(err, refused)
+}
+
+// isRefusal reports whether a write was refused, and the transaction is intact.
+func isRefusal(err error) bool {
+	_, item := errors.AsType[*ext.ItemError](err)
+	return item || errors.Is(err, ext.ErrKeyReused)
+}
+
+// optimistic does a write with what it reads before. It reports whether a record has
+// changed since.
+func optimistic(one query, o ext.Owner, w *ext.Write) (applied ext.Applied, changed bool, err error) {
+	a, err := w.Optimistic(func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return get(one, o, ns, key, w.Now) })
+	if err != nil {
+		return applied, false, err
+	}
+	if err := a.Done(); err != nil {
+		return applied, false, err
+	}
+	applied, err = apply(one, o, &a.Write)
+	changed, err = a.Result(err)
+	return applied, changed, err
+}
+
+// apply calls ext_apply_v1.
+func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
-	if _, err := s.db.QueryRow(ctx, sqlApply, arguments(o, &w), &text); err != nil {
+	if _, err := one(sqlApply, arguments(o, w), &text); err != nil {
 		return ext.Applied{}, err
 	}
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil {
 		return ext.Applied{}, unexpected(text)
 	}
-	if a.Error == "" {
-		applied := ext.Applied{Items: a.Items, Replayed: a.Replayed}
-		if w.Audited(&applied) {
-			s.waker.Wake(string(o.Tenant), string(o.Install))
-		}
-		return applied, nil
+	if a.Error != "" {
+		return ext.Applied{}, a.err(w, text)
 	}
-	return ext.Applied{}, a.err(&w, text)
+	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
 // arguments are those of ext_apply_v1.
@@ -64,7 +135,7 @@ func arguments(o ext.Owner, w *ext.Write) []any {
 		c.values.whole(), c.metadata.whole(), c.expiries.whole(), c.keeps.whole(), c.schemas.whole(),
 		ext.JSONString(w.Caller.Kind), ext.JSONString(w.Caller.ID),
 		now(w.Now), w.Quota.Bytes, w.Quota.Namespaces, w.Quota.Keys,
-		key, request, before(w.Now, ext.AnswersKept),
+		key, request, before(w.Now, ext.AnswersKept), c.sums.orNull(),
 	}
 }
 
@@ -111,10 +182,12 @@ func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 type columns struct {
 	kinds, namespaces, keys, revisions, matches, noneMatches array
 	values, metadata, expiries, keeps, schemas               array
+	sums                                                     array // empty: none
 }
 
 func columnsOf(w *ext.Write) *columns {
 	var c columns
+	summed := 0
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		c.kinds.number(int64(op.Kind))
@@ -136,6 +209,13 @@ func columnsOf(w *ext.Write) *columns {
 		}
 		c.keeps.word(strconv.FormatBool(op.Keep))
 		c.schemas.number(int64(op.Schema))
+		if op.Sum != "" {
+			for ; summed < i; summed++ {
+				c.sums.null()
+			}
+			c.sums.word(string(op.Sum))
+			summed++
+		}
 	}
 	return &c
 }
@@ -151,6 +231,15 @@ func (a array) whole() string {
 		return "{}"
 	}
 	return string(append(a, '}'))
+}
+
+// orNull is whole, but NULL of none.
+func (a array) orNull() *string {
+	if len(a) == 0 {
+		return nil
+	}
+	text := a.whole()
+	return &text
 }
 
 func (a *array) next() {

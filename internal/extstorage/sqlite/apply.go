@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
@@ -188,11 +190,42 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store. A write is judged before it changes anything.
+// Apply implements extstorage.Store. What is made of stored records is computed in
+// the writer, except where that takes long: then the install's other writes wait.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
 	}
+	alone := w.Validated()
+	turn, err := s.queue.Enter(ctx, o, alone)
+	if err != nil {
+		return ext.Applied{}, err
+	}
+	defer turn.Leave()
+	if !alone {
+		if w.Revises() {
+			w.Ops = slices.Clone(w.Ops)
+		}
+		return s.apply(ctx, o, w)
+	}
+	for changed := true; changed; { // only another process can have changed a record
+		a, err := w.Optimistic(func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return s.Get(ctx, o, ns, key, w.Now) })
+		if err != nil {
+			return ext.Applied{}, err
+		}
+		if err := a.Done(); err != nil {
+			return ext.Applied{}, err
+		}
+		applied, err = s.apply(ctx, o, a.Write)
+		if changed, err = a.Result(err); err != nil && !changed {
+			return ext.Applied{}, err
+		}
+	}
+	return applied, nil
+}
+
+// apply does a write in a step of the writer. It is judged before it changes anything.
+func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	var (
 		st      *step
 		effects []effect
@@ -294,6 +327,11 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 				return nil, err
 			}
 		}
+		if op.Revise != nil {
+			if err := st.fill(w, i, e); err != nil {
+				return nil, err
+			}
+		}
 		if e.Effect, err = op.Decide(e.old, w.Now, active, st.last+1); err != nil {
 			return nil, &ext.ItemError{Index: i, Err: err}
 		}
@@ -333,6 +371,31 @@ func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) err
 		e.old = &h
 	}
 	return err
+}
+
+// fill makes the value of an operation from the one that it finds.
+func (st *step) fill(w *ext.Write, i int, e *effect) error {
+	op, value, read := &w.Ops[i], canonjson.Value(""), e.old != nil
+	for j := range i {
+		if before := &w.Ops[j]; before.Kind == ext.Put && before.Key == op.Key && before.Namespace == op.Namespace {
+			value, read = before.Value, false
+		}
+	}
+	if read {
+		first := e
+		for first.before != nil { // a check
+			first = first.before
+		}
+		var err error
+		value, _, err = sqlitedb.QueryRow(st.c, sqlValue, func(r *sqlite.Stmt) canonjson.Value { return canonjson.Value(r.ColumnText(0)) }, first.rowid)
+		if err != nil {
+			return err
+		}
+	}
+	if err := op.Fill(e.old, value, st.now); err != nil {
+		return &ext.ItemError{Index: i, Err: err}
+	}
+	return nil
 }
 
 // do writes what comes of an operation: record, change, and event of the audit.

@@ -22,6 +22,7 @@ func TestPlans(t *testing.T) {
 	)
 	for sql, want := range map[string]string{
 		sqlHeader:          records + " AND namespace=? AND key=?)",
+		sqlValue:           "SEARCH ext_storage_records USING INTEGER PRIMARY KEY (rowid=?)",
 		sqlBeginWrite:      "SEARCH r USING INDEX sqlite_autoindex_ext_storage_records_1 " + mine + " AND namespace=? AND key=?)",
 		sqlGet:             records + " AND namespace=? AND key=?)",
 		sqlUpdateRecord:    "SEARCH ext_storage_records USING INTEGER PRIMARY KEY (rowid=?)",

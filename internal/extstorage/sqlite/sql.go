@@ -35,6 +35,7 @@ const (
 const (
 	headerColumns = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
+	sqlValue  = `SELECT value FROM ext_storage_records WHERE rowid = ?1`
 	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
 	// One of these, by what was found: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)

@@ -8,6 +8,7 @@ package sqlite
 import (
 	"context"
 	"embed"
+	"math"
 	"sync"
 
 	"holdfast/internal/clock"
@@ -33,6 +34,7 @@ type Store struct {
 	set   func() (migrate.Set, error)
 	audit *outboxsqlite.Outbox
 	waker *outbox.Waker
+	queue *ext.WriteQueue
 }
 
 var (
@@ -52,7 +54,7 @@ type Options struct {
 // New returns a store on a file that Migrations have been applied to, or will
 // be before the first use.
 func New(db *sqlitedb.DB, o Options) *Store {
-	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker}
+	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker, queue: ext.NewWriteQueue(math.MaxInt)}
 }
 
 func newOutbox() *outboxsqlite.Outbox {

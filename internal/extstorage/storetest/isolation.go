@@ -85,6 +85,11 @@ func methods() []method {
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
 			return err
 		}},
+		{"Apply that revises", true, func(ctx context.Context, u *user) error {
+			w := u.write(put("s", "x", `1`), add("s", "counter", "1"), merge("s", "x", `{"m":1}`))
+			_, err := u.h.Store.Apply(ctx, u.owner, w)
+			return err
+		}},
 		{"Register", true, func(ctx context.Context, u *user) error {
 			_, err := u.h.Registry.Register(ctx, u.owner, "s", []byte(`{}`), "", u.now)
 			return err

@@ -88,11 +88,19 @@ func (m *machine) drawOp(rt *rapid.T) ext.Op {
 		Kind:      rapid.SampledFrom([]ext.OpKind{ext.Put, ext.Put, ext.Put, ext.Delete, ext.Check}).Draw(rt, "kind"),
 		Namespace: drawNamespace(rt), Key: drawKey(rt),
 	}
-	op.Precondition = m.drawPrecondition(rt, ext.Position{Namespace: op.Namespace, Key: op.Key})
+	g := m.drawPrecondition(rt, ext.Position{Namespace: op.Namespace, Key: op.Key})
+	op.Precondition = g
 	if op.Kind != ext.Put {
 		return op
 	}
 	op.Value = canonjson.Value(rapid.SampledFrom([]string{`1`, `"é"`, `{"a":[1.5,2]}`, `[]`, `9007199254740993`}).Draw(rt, "value"))
+	switch rapid.IntRange(0, 5).Draw(rt, "revise") {
+	case 0, 1:
+		op = add(string(op.Namespace), string(op.Key), canonjson.Number(rapid.SampledFrom([]string{"1", "-0.5", "99999"}).Draw(rt, "by")))
+	case 2:
+		op = merge(string(op.Namespace), string(op.Key), canonjson.Value(rapid.SampledFrom([]string{`{"a":null}`, `{"b":[1]}`, `7`}).Draw(rt, "patch")))
+	}
+	op.Precondition = g
 	op.Metadata = canonjson.Value(rapid.SampledFrom([]string{`{}`, `{"m":1}`}).Draw(rt, "metadata"))
 	op.Keep = rapid.Bool().Draw(rt, "keep")
 	if ttl := rapid.SampledFrom([]ext.Moment{0, 1, second, hour, 20 * day}).Draw(rt, "ttl"); ttl > 0 {

@@ -114,6 +114,7 @@ func (m *model) clone() *model {
 func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 	was := m
 	m = m.clone()
+	w.Ops = slices.Clone(w.Ops)
 	if m.countedAt == 0 || m.countedAt > w.Now {
 		m.countedAt = w.Now
 	}
@@ -125,6 +126,11 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 		r, found := m.rows[at]
 		if found {
 			row = &r.Header
+		}
+		if op.Revise != nil {
+			if err := op.Fill(row, r.Value, w.Now); err != nil {
+				return a, &ext.ItemError{Index: i, Err: err}
+			}
 		}
 		hidesKey = hidesKey || op.Kind == ext.Put && row.Live(m.countedAt) && !row.Live(w.Now)
 		e, err := op.Decide(row, w.Now, m.active[op.Namespace], m.last+1)

@@ -97,6 +97,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Preconditions", Cases: preconditionChecks()},
 		{Name: "Revisions", Cases: revisionChecks()},
 		{Name: "Batch", Cases: batchChecks()},
+		{Name: "Revise", Cases: reviseChecks()},
 		{Name: "Quota", Cases: quotaChecks()},
 		{Name: "Expiry", Cases: expiryChecks()},
 		{Name: "List", Cases: listChecks()},

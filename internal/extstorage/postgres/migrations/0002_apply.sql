@@ -13,7 +13,7 @@
 -- It answers with a JSON object:
 --
 --   {"items": [{"revision", "seq", "created", "existed", "createdAt", "updatedAt",
---     "expiresAt"}, ...]}   done: an item for each operation, with moments in
+--     "expiresAt", "sum"}, ...]}   done: an item for each operation, with moments in
 --                           milliseconds (0: never); "replayed": true when it was
 --                           done before (p_once)
 --   {"error": "precondition", "op", "revision", "seq"}   the guard of an operation
@@ -154,6 +154,7 @@ BEGIN
 	RETURN u;
 END $$;
 
+-- p_sums are numbers that the answer repeats, of increments; NULL: there are none.
 -- p_kinds: 0 put, 1 delete, 2 check. p_guards, p_matches and p_none_matches are
 -- the guards. p_caller and p_caller_id are JSON strings for the audit. p_once is
 -- NULL for a request that may happen as often as it comes; answers of p_once_since
@@ -165,7 +166,7 @@ CREATE FUNCTION ext_apply_v1(
 	p_values TEXT[], p_metadata TEXT[], p_expiries TIMESTAMPTZ[], p_keeps BOOLEAN[], p_schemas INTEGER[],
 	p_caller TEXT, p_caller_id TEXT,
 	p_now TIMESTAMPTZ, p_max_bytes BIGINT, p_max_namespaces BIGINT, p_max_keys BIGINT,
-	p_once TEXT, p_request BYTEA, p_once_since TIMESTAMPTZ
+	p_once TEXT, p_request BYTEA, p_once_since TIMESTAMPTZ, p_sums TEXT[]
 ) RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	u         ext_counters_v1;
@@ -299,9 +300,10 @@ BEGIN
 				v_items := v_items || ',';
 			END IF;
 			IF p_kinds[i] = 0 OR p_kinds[i] = 2 AND v_live THEN
-				v_items := v_items || format('{"revision":%s,"seq":%s,"created":%s,"createdAt":%s,"updatedAt":%s,"expiresAt":%s}',
+				v_items := v_items || format('{"revision":%s,"seq":%s,"created":%s,"createdAt":%s,"updatedAt":%s,"expiresAt":%s%s}',
 					r.revision, r.seq, CASE WHEN p_kinds[i] = 0 AND NOT v_live THEN 'true' ELSE 'false' END,
-					ext_ms_v1(r.created_at), ext_ms_v1(r.updated_at), ext_ms_v1(r.expires_at));
+					ext_ms_v1(r.created_at), ext_ms_v1(r.updated_at), ext_ms_v1(r.expires_at),
+					',"sum":"' || p_sums[i] || '"');
 			ELSE
 				v_items := v_items || CASE WHEN p_kinds[i] = 1 AND v_live THEN '{"existed":true}' ELSE '{}' END;
 			END IF;
@@ -422,5 +424,5 @@ SELECT create_distributed_function('ext_count_keys_v1(uuid, uuid, text, bigint)'
 SELECT create_distributed_function('ext_keys_v1(uuid, uuid, text)');
 SELECT create_distributed_function('ext_recount_v1(uuid, uuid, timestamptz, ext_counters_v1)');
 SELECT create_distributed_function(
-	'ext_apply_v1(uuid, uuid, smallint[], text[], text[], bigint[], text[], text[], text[], text[], timestamptz[], boolean[], integer[], text, text, timestamptz, bigint, bigint, bigint, text, bytea, timestamptz)',
+	'ext_apply_v1(uuid, uuid, smallint[], text[], text[], bigint[], text[], text[], text[], text[], timestamptz[], boolean[], integer[], text, text, timestamptz, bigint, bigint, bigint, text, bytea, timestamptz, text[])',
 	'p_tenant', colocate_with => 'ext_storage_records');

@@ -1,0 +1,140 @@
+package extstorage
+
+import (
+	"errors"
+	"slices"
+
+	"holdfast/internal/canonjson"
+)
+
+// Revise makes the value of a put from the record's value; "" is no record. sum is
+// the result of an increment.
+type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
+
+// Revises reports whether the value of an operation depends on what is stored.
+func (w *Write) Revises() bool {
+	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil })
+}
+
+// Validated reports whether the Revise of an operation validates by a schema, which
+// may take half a second.
+func (w *Write) Validated() bool {
+	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
+}
+
+// Fill makes the value of a put with Revise from a row that the lock protects, nil
+// when there is none, and the value in it. Errors: *MismatchError and those of Revise.
+func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
+	if !row.Live(now) {
+		row, value = nil, ""
+	}
+	at := itemOf(row)
+	if err := op.Precondition.Check(at.Revision, at.Seq); err != nil {
+		return err
+	}
+	return op.fill(value)
+}
+
+func (op *Op) fill(before canonjson.Value) (err error) {
+	op.Value, op.Sum, err = op.Revise(before)
+	return err
+}
+
+// FailAt returns the write with only the operations before the i-th, and one that
+// always fails in its place: its own failure is known, and the Store still looks
+// for a failure before it and for a kept answer.
+func (w Write) FailAt(i int, ns Namespace, key Key) Write {
+	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
+	w.Ops = append(slices.Clip(w.Ops[:i]), never)
+	return w
+}
+
+// Optimistic is a write whose values were made of records that were read without the
+// lock. Each of those has a precondition, so that the write fails if the record has
+// changed since.
+type Optimistic struct {
+	Write Write // without Revise
+
+	failed *ItemError // an operation fails by what was read
+	pinned []bool     // the operation has a precondition of ours
+}
+
+// Optimistic makes the values of a write of what get reads: a record, or ErrNoRecord.
+// An error is one of get.
+func (w Write) Optimistic(get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
+	w.Ops = slices.Clone(w.Ops)
+	a := &Optimistic{pinned: make([]bool, len(w.Ops)+1)}
+	known := map[place]canonjson.Value{} // as the operations so far leave them
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		at := place{op.Namespace, op.Key}
+		if op.Revise != nil {
+			before, read := known[at]
+			var rec Record
+			if !read {
+				var err error
+				if rec, err = get(at.Namespace, at.Key); err != nil && !errors.Is(err, ErrNoRecord) {
+					return nil, err
+				}
+				before = rec.Value
+				a.failed = failure(i, op.Precondition.Check(rec.Revision, rec.Seq))
+			}
+			if a.failed == nil {
+				a.failed = failure(i, op.fill(before))
+			}
+			if a.failed != nil {
+				w.Ops[i] = Op{Kind: Check, Namespace: at.Namespace, Key: at.Key, Precondition: op.Precondition}
+				a.Write = w.FailAt(i+1, at.Namespace, at.Key)
+				return a, nil
+			}
+			if !read {
+				op.Precondition, a.pinned[i] = unchanged(rec.Seq), true
+			}
+			op.Revise = nil
+		}
+		if op.Kind != Check {
+			known[at] = op.Value // "" after a delete
+		}
+	}
+	a.Write = w
+	return a, nil
+}
+
+func failure(i int, err error) *ItemError {
+	if err == nil {
+		return nil
+	}
+	return &ItemError{i, err}
+}
+
+// unchanged is the precondition that a record is the one of a change; 0: that there
+// is none.
+func unchanged(seq Seq) Precondition {
+	if seq == 0 {
+		return Precondition{Revision: Some[Revision](0)}
+	}
+	return Precondition{Match: Tags{Set: true, Seqs: []Seq{seq}}}
+}
+
+// Done reports whether the write has failed already: it was its first operation that
+// fails, and there cannot be a kept answer.
+func (a *Optimistic) Done() error {
+	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
+		return a.failed
+	}
+	return nil
+}
+
+// Result returns the error of the write by the one that the Store has for it, and
+// whether a record has changed since it was read.
+func (a *Optimistic) Result(err error) (changed bool, _ error) {
+	item, ok := errors.AsType[*ItemError](err)
+	if !ok {
+		return false, err
+	}
+	if a.failed != nil && item.Index == a.failed.Index+1 {
+		return false, a.failed
+	}
+	_, mismatch := errors.AsType[*MismatchError](err)
+	return mismatch && a.pinned[item.Index], err
+}
