@@ -98,10 +98,23 @@ func testSchemas(t *testing.T, s *site) {
 	_, err := settings.Put(ctx, "new", ext.Put{Value: map[string]any{}})
 	refused(t, err, ext.CodeValidationFailed)
 	must[ext.RecordMeta](t)(settings.Put(ctx, "new", ext.Put{Value: map[string]any{"dark": 1}, SchemaVersion: 1}))
-	if list := must[[]ext.Schema](t)(settings.Schemas(ctx)); len(list) != 1 || list[0].Version != 1 {
-		t.Errorf("%+v", list)
+	for range 30 { // more than a page of the server's default
+		must[ext.Schema](t)(settings.RegisterSchema(ctx, document))
 	}
-	_, err = settings.Schema(ctx, 7)
+	want := int32(31)
+	for s, err := range settings.Schemas(ctx) {
+		if err != nil || s.Version != want {
+			t.Errorf("version %d, %v, want %d", s.Version, err, want)
+		}
+		want--
+	}
+	if want != 0 {
+		t.Errorf("the list ended before version %d", want)
+	}
+	if page := must[ext.SchemaList](t)(settings.SchemaPage(ctx, 2, "")); len(page.Schemas) != 2 || page.NextCursor == nil {
+		t.Errorf("%+v", page)
+	}
+	_, err = settings.Schema(ctx, 77)
 	refused(t, err, ext.CodeNotFound)
 	if _, err := settings.RegisterSchema(ctx, "no schema"); !errors.Is(err, ext.CodeValidationFailed) {
 		t.Errorf("what is no schema: %v", err)

@@ -2,15 +2,49 @@ package ext
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 )
 
-// Schemas lists the schemas of the namespace, the newest first.
-func (r Records) Schemas(ctx context.Context) ([]Schema, error) {
-	var list SchemaList
-	_, err := r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/schemas", again: true}, &list)
-	return list.Schemas, err
+// SchemaPage reads one page of the schemas, the newest first, of at most limit of
+// them; 0 is the server's default. The cursor is the NextCursor of the page before,
+// or "".
+func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page SchemaList, err error) {
+	q := url.Values{}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/schemas", query: q, again: true}, &page)
+	return page, err
+}
+
+// Schemas goes through the schemas of the namespace, the newest first, page by page.
+// It ends with the first error.
+func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
+	return func(yield func(Schema, error) bool) {
+		for cursor := ""; ; {
+			page, err := r.SchemaPage(ctx, 0, cursor)
+			if err != nil {
+				yield(Schema{}, fmt.Errorf("list schemas: %w", err))
+				return
+			}
+			for _, s := range page.Schemas {
+				if !yield(s, nil) {
+					return
+				}
+			}
+			if page.NextCursor == nil {
+				return
+			}
+			cursor = *page.NextCursor
+		}
+	}
 }
 
 // RegisterSchema adds a JSON Schema of Draft 2020-12 as a draft: it refuses

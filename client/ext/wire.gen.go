@@ -611,9 +611,11 @@ type SchemaDocument = json.RawMessage
 // SchemaEffect What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
 type SchemaEffect string
 
-// SchemaList The schemas of a namespace, the newest first.
+// SchemaList A page of the schemas of a namespace, the newest first.
 type SchemaList struct {
-	Schemas []Schema `json:"schemas"`
+	// NextCursor Where the next page begins; null: this was the last.
+	NextCursor *string  `json:"nextCursor"`
+	Schemas    []Schema `json:"schemas"`
 }
 
 // SchemaReport What is known of a schema before it is activated.

@@ -148,7 +148,7 @@ func TestCheckSchema(t *testing.T) {
 		run.Checked != 130 || run.Failed != 30 || len(run.First) != 10 || run.First[0].Key != "k100" || run.First[0].Revision != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if all, err := m.Schemas(t.Context(), m.r, "a"); err != nil || len(all) != 1 {
+	if all, _, err := m.Schemas(t.Context(), m.r, "a", "", 9); err != nil || len(all) != 1 {
 		t.Errorf("it was registered: %v, %v", all, err)
 	}
 	if _, err := m.CheckVersion(t.Context(), m.r, "a", 2); !errors.Is(err, ext.ErrNoSchema) {
@@ -373,7 +373,7 @@ func TestWriteOnly(t *testing.T) {
 		"patch":     func() error { _, err := m.Do(t.Context(), m.r, task(ext.PatchTask, "k", "1")); return err },
 		"changes":   func() error { _, err := m.Changes(t.Context(), m.r, 0, 1, 0); return err },
 		"export":    func() error { _, err := m.Export(t.Context(), m.r, "", 1); return err },
-		"schemas":   func() error { _, err := m.Schemas(t.Context(), m.r, "a"); return err },
+		"schemas":   func() error { _, _, err := m.Schemas(t.Context(), m.r, "a", "", 9); return err },
 		"list": func() error {
 			_, _, err := m.ListRecords(t.Context(), m.r, ext.Listing{Namespace: "a", Limit: 1})
 			return err

@@ -40,12 +40,32 @@ type Registry interface {
 	// fault.Invalid.
 	SetStatus(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, status SchemaStatus, now Moment) (Schema, error)
 
-	// Schemas lists the versions of a namespace, the newest first.
-	Schemas(ctx context.Context, o Owner, ns Namespace) ([]Schema, error)
+	// Schemas reads a page of the versions of a namespace, the newest first, from
+	// one snapshot. The page ends where a PageEnd of the query's Limit and Bytes
+	// ends it, by the sizes of the documents as the engine spells them, or earlier
+	// when others write meanwhile.
+	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
+
+	// Schema reads one version; ErrNoSchema.
+	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Active is the schema that puts are validated by; Version 0 when there is
 	// none.
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
+}
+
+// SchemaQuery selects a page of the versions of a namespace.
+type SchemaQuery struct {
+	Namespace Namespace
+	Before    SchemaVersion // the page starts with the next older one; 0: with the newest
+	Limit     int           // 1 to MaxPage
+	Bytes     int           // of documents; 0: PageBytes
+}
+
+// SchemaPage is the answer to a SchemaQuery.
+type SchemaPage struct {
+	Schemas []Schema
+	More    bool // there are older ones than the last
 }
 
 // SchemasKept is how many versions a namespace keeps, beside an older one that

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fair"
@@ -149,13 +150,43 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	return r.do(ctx, s.trials, func() error { return s.opts.Documents.Trial(ctx, document, values) })
 }
 
-// Schemas lists the versions of a namespace, the newest first.
-func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace) ([]Schema, error) {
+// Schemas reads a page of the versions of a namespace, the newest first, of at most
+// limit versions and PageBytes, and the cursor of the next; "" when it is the last.
+func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return s.opts.Registry.Schemas(ctx, p.Owner, ns)
+	if err := checkLimit(limit, 1, MaxPage); err != nil {
+		return nil, "", err
+	}
+	question := []string{"schemas", string(p.Owner.Tenant), string(p.Owner.Install), string(ns)}
+	q := SchemaQuery{Namespace: ns, Limit: limit}
+	if cursor != "" {
+		place, err := s.cursors.open(cursor, question...)
+		if err != nil {
+			return nil, "", under("/cursor", err)
+		}
+		before, err := strconv.ParseInt(place, 10, 32)
+		if err != nil {
+			return nil, "", under("/cursor", errCursor)
+		}
+		q.Before = SchemaVersion(before)
+	}
+	page, err := s.opts.Registry.Schemas(ctx, p.Owner, q)
+	if err == nil && page.More {
+		next = s.cursors.seal(strconv.Itoa(int(page.Schemas[len(page.Schemas)-1].Version)), question...)
+	}
+	return page.Schemas, next, err
+}
+
+// Schema reads one version: ErrNoSchema.
+func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
+	p, err := s.may(ctx, r.Grant, ns, Read)
+	if err != nil {
+		return Schema{}, err
+	}
+	return s.opts.Registry.Schema(ctx, p.Owner, ns, v)
 }
 
 // SetSchema activates or deprecates a version: ErrNoSchema.
@@ -189,16 +220,11 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 
 // CheckVersion is CheckSchema of a version that is registered: ErrNoSchema.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (report SchemaReport, err error) {
-	all, err := s.Schemas(ctx, r, ns)
+	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
 		return report, err
 	}
-	for _, sc := range all {
-		if sc.Version == v {
-			return s.report(ctx, r, ns, sc.Document)
-		}
-	}
-	return report, ErrNoSchema
+	return s.report(ctx, r, ns, sc.Document)
 }
 
 // report compares a document with the active one, and makes the dry run. It waits

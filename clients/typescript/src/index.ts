@@ -69,6 +69,8 @@ export interface IncrementOptions extends Precondition {
 
 export interface ListOptions extends CallOptions, NonNullable<operations["listRecords"]["parameters"]["query"]> {}
 
+export interface SchemaListOptions extends CallOptions, NonNullable<operations["listSchemas"]["parameters"]["query"]> {}
+
 /** Makes a client of one install. */
 export function createClient(options: ClientOptions): Client {
   return new Client(options);
@@ -292,12 +294,23 @@ export class NamespaceSchemas {
     this.path = { ...client.install, namespace };
   }
 
-  /** The newest first. */
-  async list({ signal }: CallOptions = {}): Promise<Schema[]> {
-    const result = await this.client.call<Schemas["SchemaList"]>(true, signal, (headers) =>
-      this.client.raw.GET(schemas, { params: { path: this.path }, ...text(headers, signal) }),
+  /** All schemas, the newest first. */
+  async *list(options: SchemaListOptions = {}): AsyncGenerator<Schema, void, void> {
+    for (let cursor = options.cursor; ; ) {
+      const page = await this.page({ ...options, ...defined({ cursor }) });
+      yield* page.schemas;
+      if (page.nextCursor === null) {
+        return;
+      }
+      cursor = page.nextCursor;
+    }
+  }
+
+  /** One page of the list; its `nextCursor` leads to the next one. */
+  page({ signal, ...query }: SchemaListOptions = {}): Promise<Schemas["SchemaList"]> {
+    return this.client.call(true, signal, (headers) =>
+      this.client.raw.GET(schemas, { params: { path: this.path, query }, ...text(headers, signal) }),
     );
-    return result.schemas;
   }
 
   async get(version: number, { signal }: CallOptions = {}): Promise<Schema> {

@@ -106,7 +106,7 @@ export interface paths {
         };
         /**
          * List records
-         * @description Pages follow each other by nextCursor: no record that is there throughout is left out or comes twice.
+         * @description Pages follow each other by nextCursor: no record that is there throughout is left out or comes twice. A page has at most 1 MiB of values and metadata, and ends early where the next record would be too much.
          */
         get: operations["listRecords"];
         put?: never;
@@ -136,7 +136,10 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** List schemas */
+        /**
+         * List schemas
+         * @description Pages follow each other by nextCursor. A page has at most 1 MiB of schemas, and ends early where the next would be too much.
+         */
         get: operations["listSchemas"];
         put?: never;
         /**
@@ -756,9 +759,11 @@ export interface components {
             /** @description The UUID in the token's sub, if it had one. */
             createdBy: string | null;
         };
-        /** @description The schemas of a namespace, the newest first. */
+        /** @description A page of the schemas of a namespace, the newest first. */
         SchemaList: {
             schemas: components["schemas"]["Schema"][];
+            /** @description Where the next page begins; null: this was the last. */
+            nextCursor: string | null;
         };
         RegisterSchemaRequest: {
             schema: components["schemas"]["SchemaDocument"];
@@ -2025,7 +2030,12 @@ export interface operations {
     };
     listSchemas: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The nextCursor of the page before, of the same namespace. */
+                cursor?: string;
+                /** @description Most schemas of the page. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 /**
@@ -2040,7 +2050,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The schemas, the newest first. */
+            /** @description A page, the newest first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2067,7 +2077,8 @@ export interface operations {
                      *           "updatedAt": "2026-11-21T15:04:05.123Z",
                      *           "createdBy": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "nextCursor": null
                      *     }
                      */
                     "application/json": components["schemas"]["SchemaList"];

@@ -138,7 +138,7 @@ func TestSchemas(t *testing.T) {
 	status := func(version int, status string) *answer {
 		return c.patch(fmt.Sprintf("%s/%d", at, version), `{"status":"`+status+`"}`, "Content-Type: application/json")
 	}
-	if a := c.get(at).is(http.StatusOK); a.body != `{"schemas":[]}` {
+	if a := c.get(at).is(http.StatusOK); a.body != `{"schemas":[],"nextCursor":null}` {
 		t.Errorf("nothing is %s", a.body)
 	}
 	c.put("good", `{"value":{"n":1}}`).is(http.StatusCreated)
@@ -191,6 +191,7 @@ func TestSchemas(t *testing.T) {
 	if c.get(at).into(&all); len(all.Schemas) != 2 || all.Schemas[0].Version != 2 {
 		t.Errorf("the versions are %+v", all)
 	}
+	c.pagesOfSchemas(t, at)
 	// A version that is not the active one lets nothing pass unseen.
 	for _, version := range []string{"1", "3", "999"} {
 		c.put("x", `{"value":{},"schemaVersion":`+version+`}`).fails(400, "VALIDATION_FAILED", "pointer /schemaVersion")
@@ -263,5 +264,29 @@ func TestCORS(t *testing.T) {
 	} {
 		a.has("Access-Control-Allow-Origin", "*").
 			has("Access-Control-Expose-Headers", "ETag, Idempotency-Replayed, Location, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id")
+	}
+}
+
+// pagesOfSchemas: the two versions in pages of one, by cursors that are good for the
+// namespace only.
+func (c *client) pagesOfSchemas(t *testing.T, at string) {
+	t.Helper()
+	var page struct {
+		Schemas    []struct{ Version int }
+		NextCursor *string
+	}
+	for want, cursor := 2, ""; want > 0; want-- {
+		c.get(at + "?limit=1" + cursor).is(http.StatusOK).into(&page)
+		if len(page.Schemas) != 1 || page.Schemas[0].Version != want || (page.NextCursor == nil) != (want == 1) {
+			t.Errorf("the page is %+v", page)
+		}
+		if page.NextCursor != nil {
+			cursor = "&cursor=" + *page.NextCursor
+			c.get("/namespaces/b/schemas?limit=1"+cursor).fails(400, "VALIDATION_FAILED", "pointer /cursor")
+			c.get(records+"?limit=1"+cursor).fails(400, "VALIDATION_FAILED", "pointer /cursor")
+		}
+	}
+	for _, limit := range []string{"0", "101", "x"} {
+		c.get(at+"?limit="+limit).fails(400, "VALIDATION_FAILED", "pointer /limit")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// defaultLimit is how many records a page has unless the client wants another
+// defaultLimit is how many entries a page has unless the client wants another
 // number.
 const defaultLimit = 25
 
@@ -17,11 +17,8 @@ func (x *exchange) getList() error { return x.list(x.query) }
 
 func (x *exchange) list(a arguments) error {
 	l := ext.Listing{
-		Namespace: x.route.namespace, Prefix: a.text("prefix"), Cursor: a.text("cursor"), Limit: defaultLimit,
+		Namespace: x.route.namespace, Prefix: a.text("prefix"), Cursor: a.text("cursor"), Limit: pageLimit(a),
 		Reverse: a.flag("reverse"), Values: a.flag("values"), Metadata: a.flag("metadata"),
-	}
-	if limit := a.integer("limit", 1); limit.Set {
-		l.Limit = int(min(limit.Value, ext.MaxPage+1)) // which the service refuses
 	}
 	if err := a.fault(); err != nil {
 		return err
@@ -46,11 +43,21 @@ func (x *exchange) list(a arguments) error {
 		}
 		return append(b, '}')
 	})
-	b = key(b, "nextCursor")
-	if next == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendString(b, next)
+	return x.answer(http.StatusOK, append(appendNext(b, next), '}'))
+}
+
+// pageLimit is how many entries a page has at most.
+func pageLimit(a arguments) int {
+	if limit := a.integer("limit", 1); limit.Set {
+		return int(min(limit.Value, ext.MaxPage+1)) // which the service refuses
 	}
-	return x.answer(http.StatusOK, append(b, '}'))
+	return defaultLimit
+}
+
+// appendNext appends the cursor of the next page, null when there is none.
+func appendNext(b []byte, next string) []byte {
+	if b = key(b, "nextCursor"); next == "" {
+		return append(b, "null"...)
+	}
+	return appendString(b, next)
 }

@@ -97,7 +97,7 @@ var actions = [...]map[string]*action{
 	},
 	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, guards: recordGuards, limit: smallBody}},
 	schemas: {
-		http.MethodGet:  {serve: (*exchange).listSchemas, cost: read},
+		http.MethodGet:  {serve: (*exchange).listSchemas, cost: read, params: schemasNames},
 		http.MethodPost: {serve: (*exchange).registerSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: schemaBody},
 	},
 	schema: {

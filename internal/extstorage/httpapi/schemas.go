@@ -7,12 +7,24 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// schemasNames are the arguments of a listing of schemas.
+var schemasNames = []string{"cursor", "limit"}
+
 func (x *exchange) listSchemas() error {
-	all, err := x.service.Schemas(x.ctx(), x.ask, x.route.namespace)
+	cursor, limit := x.query.text("cursor"), pageLimit(x.query)
+	if err := x.query.fault(); err != nil {
+		return err
+	}
+	page, next, err := x.service.Schemas(x.ctx(), x.ask, x.route.namespace, cursor, limit)
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, append(appendList([]byte(`{"schemas":`), all, appendSchema), '}'))
+	size := 64
+	for i := range page {
+		size += 256 + len(page[i].Document)
+	}
+	b := appendList(append(make([]byte, 0, size), `{"schemas":`...), page, appendSchema)
+	return x.answer(http.StatusOK, append(appendNext(b, next), '}'))
 }
 
 // version is the version in the path.
@@ -29,16 +41,11 @@ func (x *exchange) getSchema() error {
 	if err != nil {
 		return err
 	}
-	all, err := x.service.Schemas(x.ctx(), x.ask, x.route.namespace)
+	sc, err := x.service.Schema(x.ctx(), x.ask, x.route.namespace, version)
 	if err != nil {
 		return err
 	}
-	for i := range all {
-		if all[i].Version == version {
-			return x.answer(http.StatusOK, appendSchema(nil, &all[i]))
-		}
-	}
-	return ext.ErrNoSchema
+	return x.answer(http.StatusOK, appendSchema(nil, &sc))
 }
 
 func (x *exchange) registerSchema() error {

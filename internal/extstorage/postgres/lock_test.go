@@ -153,7 +153,8 @@ func TestTwoAtOnce(t *testing.T) {
 	if err := errors.Join(answers[:]...); err != nil {
 		t.Errorf("SetStatus: %v", err)
 	}
-	all, err := a.store.Schemas(t.Context(), install, "toys")
+	page, err := a.store.Schemas(t.Context(), install, ext.SchemaQuery{Namespace: "toys", Limit: 100})
+	all := page.Schemas
 	if err != nil || len(all) != 2 || (all[0].Status == ext.Active) == (all[1].Status == ext.Active) {
 		t.Errorf("the schemas are %+v, %v", all, err)
 	}

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -74,37 +76,89 @@ func schemaOf(fields []*string) (schema ext.Schema, err error) {
 	return schema, err
 }
 
-// Schemas implements extstorage.Registry.
-func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) ([]ext.Schema, error) {
-	return s.schemas(ctx, sqlSchemas, o, ns)
+// schemaRow is a schema as it is read.
+type schemaRow struct {
+	ext.Schema
+
+	created, updated pgtype.Timestamptz
+	document         []byte // in the engine's spelling; empty: left out
+	size             int64  // of it
+}
+
+// columns are where the columns go, but for the size.
+func (r *schemaRow) columns() []any {
+	return []any{&r.Version, &r.Status, &r.created, &r.updated, &r.CreatedBy, &r.document}
+}
+
+func (r *schemaRow) schema() (ext.Schema, error) {
+	sc := r.Schema
+	sc.CreatedAt, sc.UpdatedAt = momentOf(r.created), momentOf(r.updated)
+	if len(r.document) == 0 {
+		return sc, nil
+	}
+	text, err := canonjson.Restore(r.document)
+	sc.Document = []byte(text)
+	return sc, err
+}
+
+// Schemas implements extstorage.Registry. It reads as Store.page does.
+func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (ext.SchemaPage, error) {
+	if err := o.Check(); err != nil {
+		return ext.SchemaPage{}, err
+	}
+	r := schemaRow{Schema: ext.Schema{Namespace: q.Namespace}}
+	dest := append(r.columns(), &r.size)
+	before := int32(cmp.Or(q.Before, math.MaxInt32))
+	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
+	for {
+		var page ext.SchemaPage
+		var end ext.PageEnd
+		var withheld bool
+		err := s.db.ForEach(ctx, sqlSchemas, []any{string(o.Tenant), string(o.Install), string(q.Namespace), before, int64(limit) + 1, sent}, func() {
+			page, end, withheld = ext.SchemaPage{}, ext.NewPageEnd(limit, q.Bytes), false
+		}, func() error {
+			if page.More = page.More || !end.Takes(r.size); page.More {
+				return nil
+			}
+			withheld = withheld || r.size > sent
+			sc, err := r.schema()
+			page.Schemas = append(page.Schemas, sc)
+			return err
+		}, dest...)
+		if err != nil {
+			return ext.SchemaPage{}, err
+		}
+		if !withheld {
+			return page, nil
+		}
+		limit, sent = len(page.Schemas), math.MaxInt64
+	}
+}
+
+// Schema implements extstorage.Registry.
+func (s *Store) Schema(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion) (ext.Schema, error) {
+	sc, found, err := s.schema(ctx, sqlSchema, o, ns, int32(v))
+	if err == nil && !found {
+		err = ext.ErrNoSchema
+	}
+	return sc, err
 }
 
 // Active implements extstorage.Registry.
 func (s *Store) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.Schema, error) {
-	all, err := s.schemas(ctx, sqlActive, o, ns)
-	if err != nil || len(all) == 0 {
-		return ext.Schema{}, err
-	}
-	return all[0], nil
+	sc, _, err := s.schema(ctx, sqlActive, o, ns)
+	return sc, err
 }
 
-func (s *Store) schemas(ctx context.Context, statement pgdb.Statement, o ext.Owner, ns ext.Namespace) (all []ext.Schema, err error) {
+func (s *Store) schema(ctx context.Context, statement pgdb.Statement, o ext.Owner, ns ext.Namespace, args ...any) (sc ext.Schema, found bool, err error) {
 	if err := o.Check(); err != nil {
-		return nil, err
+		return ext.Schema{}, false, err
 	}
-	var (
-		schema           = ext.Schema{Namespace: ns}
-		created, updated pgtype.Timestamptz
-		document         []byte
-	)
-	err = s.db.ForEach(ctx, statement, []any{string(o.Tenant), string(o.Install), string(ns)}, func() { all = nil }, func() error {
-		text, err := canonjson.Restore(document)
-		schema.Document, schema.CreatedAt, schema.UpdatedAt = []byte(text), momentOf(created), momentOf(updated)
-		all = append(all, schema)
-		return err
-	}, &schema.Version, &schema.Status, &created, &updated, &schema.CreatedBy, &document)
-	if err != nil {
-		return nil, err
+	r := schemaRow{Schema: ext.Schema{Namespace: ns}}
+	found, err = s.db.QueryRow(ctx, statement, append([]any{string(o.Tenant), string(o.Install), string(ns)}, args...), r.columns()...)
+	if err != nil || !found {
+		return ext.Schema{}, false, err
 	}
-	return all, nil
+	sc, err = r.schema()
+	return sc, found, err
 }

@@ -45,11 +45,22 @@ var (
 		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer)`}
 	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `
 		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
+	// The size of a document is kept nowhere. Those larger than the last parameter
+	// are left out.
 	sqlSchemas = pgdb.Statement{Name: "ext.schemas", SQL: `
+		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''),
+			CASE WHEN octet_length(document) <= $6::bigint THEN document ELSE '' END, octet_length(document)::bigint
+		FROM (
+			SELECT schema_version, status, created_at, updated_at, created_by, schema_document::text AS document
+			FROM ext_storage_schemas
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND schema_version < $4::integer
+			ORDER BY schema_version DESC LIMIT $5::bigint
+		) found
+		ORDER BY schema_version DESC`}
+	sqlSchema = pgdb.Statement{Name: "ext.schema", SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas
-		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text
-		ORDER BY schema_version DESC`}
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND schema_version = $4::integer`}
 	sqlActive = pgdb.Statement{Name: "ext.active_schema", SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas

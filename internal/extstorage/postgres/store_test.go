@@ -247,7 +247,8 @@ func schemasAndInstalls(t *testing.T, s *postgres.Store, o ext.Owner) {
 	if active, err := s.Active(ctx, o, "toys"); err != nil || active.Version != 2 || active.CreatedBy != by {
 		t.Errorf("Active: %+v, %v", active, err)
 	}
-	if all, err := s.Schemas(ctx, o, "toys"); err != nil || len(all) != 2 || all[1].Status != ext.Deprecated || all[1].CreatedBy != "" {
+	page, err := s.Schemas(ctx, o, ext.SchemaQuery{Namespace: "toys", Limit: 9})
+	if all := page.Schemas; err != nil || len(all) != 2 || all[1].Status != ext.Deprecated || all[1].CreatedBy != "" {
 		t.Errorf("Schemas: %+v, %v", all, err)
 	}
 	in, created, err := s.SetInstall(ctx, o, ext.Registration{

@@ -44,6 +44,8 @@ func TestPlans(t *testing.T) {
 		sqlAnswer:          "USING PRIMARY KEY " + mine + " AND once_key=?)",
 		sqlActiveVersion:   "USING INDEX ext_storage_schemas_active_idx " + mine + " AND namespace=?)",
 		sqlActive:          "USING INDEX ext_storage_schemas_active_idx " + mine + " AND namespace=?)",
+		sqlSchema:          "USING INDEX sqlite_autoindex_ext_storage_schemas_1 " + mine + " AND namespace=? AND schema_version=?)",
+		sqlSchemas:         "USING INDEX sqlite_autoindex_ext_storage_schemas_1 " + mine + " AND namespace=? AND schema_version<?)",
 		sqlDropSchemas:     "USING INDEX sqlite_autoindex_ext_storage_schemas_1 " + mine + " AND namespace=? AND schema_version<?)",
 		sqlSweepChanges:    "USING COVERING INDEX ext_storage_changes_sweep_idx (at<?)",
 		sqlSweepAnswers:    "USING COVERING INDEX ext_storage_answers_sweep_idx (at<?)",

@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -10,13 +13,16 @@ import (
 	"holdfast/internal/fault"
 )
 
+// documentColumn is where schemaColumns has the document.
+const documentColumn = 5
+
 // scanSchema reads schemaColumns.
 func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 	return func(r *sqlite.Stmt) ext.Schema {
 		return ext.Schema{
 			Namespace: ns, Version: ext.SchemaVersion(r.ColumnInt64(0)), Status: ext.SchemaStatus(r.ColumnText(1)),
 			CreatedAt: ext.Moment(r.ColumnInt64(2)), UpdatedAt: ext.Moment(r.ColumnInt64(3)), CreatedBy: r.ColumnText(4),
-			Document: []byte(r.ColumnText(5)),
+			Document: []byte(r.ColumnText(documentColumn)),
 		}
 	}
 }
@@ -78,15 +84,43 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 }
 
 // Schemas implements extstorage.Registry.
-func (s *Store) Schemas(ctx context.Context, o ext.Owner, ns ext.Namespace) (all []ext.Schema, err error) {
+func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (p ext.SchemaPage, err error) {
 	if err := o.Check(); err != nil {
-		return nil, err
+		return p, err
 	}
+	before := cmp.Or(q.Before, math.MaxInt32)
+	scan, end := scanSchema(q.Namespace), ext.NewPageEnd(q.Limit, q.Bytes)
 	err = s.db.Read(ctx, "ext.schemas", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlSchemas, scanSchema(ns), o.Tenant, o.Install, ns)
+		err := sqlitedb.ForEach(c, sqlSchemas, func(r *sqlite.Stmt) error {
+			if !end.Takes(int64(r.ColumnLen(documentColumn))) {
+				p.More = true
+				return errStopped
+			}
+			p.Schemas = append(p.Schemas, scan(r))
+			return nil
+		}, o.Tenant, o.Install, q.Namespace, before, q.Limit+1)
+		if errors.Is(err, errStopped) {
+			return nil
+		}
 		return err
 	})
-	return all, err
+	return p, err
+}
+
+// Schema implements extstorage.Registry.
+func (s *Store) Schema(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion) (sc ext.Schema, err error) {
+	if err := o.Check(); err != nil {
+		return sc, err
+	}
+	err = s.db.Read(ctx, "ext.schema", func(c *sqlite.Conn) error {
+		var found bool
+		sc, found, err = sqlitedb.QueryRow(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
+		if err == nil && !found {
+			err = ext.ErrNoSchema
+		}
+		return err
+	})
+	return sc, err
 }
 
 // Active implements extstorage.Registry.

@@ -125,9 +125,10 @@ const (
 	sqlActiveVersion = `SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'`
 	sqlActive        = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'`
 	sqlSchema        = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version = ?4`
-	sqlSchemas       = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 ORDER BY schema_version DESC`
-	sqlLastVersion   = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
-	sqlAddSchema     = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
+	sqlSchemas       = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version < ?4
+		ORDER BY schema_version DESC LIMIT ?5 + 0`
+	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
+	sqlAddSchema   = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDropSchemas     = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version <= ?4 AND status <> 'active'`
 	sqlDeprecateActive = `UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = ?4` + mine + `AND namespace = ?3 AND status = 'active'`

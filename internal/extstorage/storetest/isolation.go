@@ -130,7 +130,11 @@ func methods() []method {
 			return err
 		}},
 		{"Schemas", false, func(ctx context.Context, u *user) error {
-			_, err := u.h.Registry.Schemas(ctx, u.owner, "s")
+			_, err := u.h.Registry.Schemas(ctx, u.owner, ext.SchemaQuery{Namespace: "s", Limit: 10})
+			return err
+		}},
+		{"Schema", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.Schema(ctx, u.owner, "s", 1)
 			return err
 		}},
 		{"Active", false, func(ctx context.Context, u *user) error {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,6 +22,7 @@ func registryChecks() []check {
 		{"NoSchema", noSchema},
 		{"PutUnderASchemaThatChanges", schemaChanges},
 		{"NewestKept", newestKept},
+		{"Pages", schemaPagesOf},
 		{"RegisterTogether", registerTogether},
 		{"ActivateTogether", activateTogether},
 		{"PutsAgainstActivations", putsAgainstActivations},
@@ -48,9 +50,59 @@ func (u *user) activate(ns ext.Namespace, v ext.SchemaVersion) ext.Schema {
 
 func (u *user) schemas(ns ext.Namespace) []ext.Schema {
 	u.t.Helper()
-	all, err := u.h.Registry.Schemas(u.t.Context(), u.owner, ns)
-	must(u.t, "Schemas", err)
-	return all
+	return u.schemaPages(ns, ext.MaxPage, 0)
+}
+
+// schemaPages reads all versions in pages.
+func (u *user) schemaPages(ns ext.Namespace, limit, bytes int) (all []ext.Schema) {
+	u.t.Helper()
+	q := ext.SchemaQuery{Namespace: ns, Limit: limit, Bytes: bytes}
+	for range ext.SchemasKept + 2 {
+		p, err := u.h.Registry.Schemas(u.t.Context(), u.owner, q)
+		must(u.t, "Schemas", err)
+		sum := 0
+		for i := range p.Schemas {
+			sum += len(p.Schemas[i].Document)
+		}
+		if most := cmp.Or(bytes, ext.PageBytes); len(p.Schemas) > limit || sum > most && len(p.Schemas) > 1 || p.More && len(p.Schemas) == 0 {
+			u.t.Errorf("a page of %d schemas and %d bytes has %d and %d, more: %v", limit, most, len(p.Schemas), sum, p.More)
+		}
+		if all = append(all, p.Schemas...); !p.More {
+			return all
+		}
+		q.Before = p.Schemas[len(p.Schemas)-1].Version
+	}
+	u.t.Fatalf("the schemas do not come to an end")
+	return nil
+}
+
+// schemaPagesOf: pages by count and by bytes hold every version once, whole, and a
+// page that is full says whether there is another.
+func schemaPagesOf(t *testing.T, u *user) {
+	const n = 40
+	for i := range n {
+		u.register("s", fmt.Sprintf(`{"description":"%d%s"}`, i, strings.Repeat("x", i%4*15_000)))
+	}
+	u.register("t", `{}`)
+	u.activate("s", 7)
+	want := u.schemaPages("s", 1, 0)
+	equal(t, "versions", len(want), n)
+	for i := range want {
+		got, err := u.h.Registry.Schema(t.Context(), u.owner, "s", want[i].Version)
+		must(t, "Schema", err)
+		equal(t, "schema", got, want[i])
+	}
+	for _, limit := range []int{1, 7, 13, n - 1, n, n + 1, ext.MaxPage} {
+		for _, bytes := range []int{0, 1, 60_000, 200_000} {
+			equal(t, fmt.Sprintf("pages of %d and %d bytes", limit, bytes), u.schemaPages("s", limit, bytes), want)
+		}
+	}
+	for limit, more := range map[int]bool{n - 1: true, n: false} {
+		p, err := u.h.Registry.Schemas(t.Context(), u.owner, ext.SchemaQuery{Namespace: "s", Limit: limit, Bytes: 10 << 20})
+		must(t, "Schemas", err)
+		equal(t, fmt.Sprint("versions of ", limit), len(p.Schemas), limit)
+		equal(t, fmt.Sprint("more than ", limit), p.More, more)
+	}
 }
 
 func (u *user) active(ns ext.Namespace) ext.Schema {
@@ -149,6 +201,12 @@ func noSchema(t *testing.T, u *user) {
 	}
 	_, err := u.h.Registry.SetStatus(t.Context(), u.other().owner, "s", 1, ext.Active, u.now)
 	wantError(t, "another's version", err, ext.ErrNoSchema)
+	for _, v := range []ext.SchemaVersion{0, 2} {
+		_, err = u.h.Registry.Schema(t.Context(), u.owner, "s", v)
+		wantError(t, fmt.Sprint("reading version ", v), err, ext.ErrNoSchema)
+	}
+	_, err = u.h.Registry.Schema(t.Context(), u.other().owner, "s", 1)
+	wantError(t, "reading another's version", err, ext.ErrNoSchema)
 	equal(t, "active", u.active("s").Version, ext.SchemaVersion(0))
 }
 

@@ -213,12 +213,34 @@ func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v
 	return sc, err
 }
 
-func (s *memory) Schemas(_ context.Context, o ext.Owner, ns ext.Namespace) (all []ext.Schema, err error) {
+func (s *memory) Schemas(_ context.Context, o ext.Owner, q ext.SchemaQuery) (p ext.SchemaPage, err error) {
+	end := ext.NewPageEnd(q.Limit, q.Bytes)
 	err = s.read(o, func(*model) error {
-		all = slices.SortedFunc(slices.Values(s.schemas[o][ns]), func(a, b ext.Schema) int { return cmp.Compare(b.Version, a.Version) })
+		for _, sc := range slices.Backward(s.schemas[o][q.Namespace]) {
+			switch {
+			case p.More || q.Before > 0 && sc.Version >= q.Before:
+			case end.Takes(int64(len(sc.Document))):
+				p.Schemas = append(p.Schemas, sc)
+			default:
+				p.More = true
+			}
+		}
 		return nil
 	})
-	return all, err
+	return p, err
+}
+
+func (s *memory) Schema(_ context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion) (sc ext.Schema, err error) {
+	err = s.read(o, func(*model) error {
+		all := s.schemas[o][ns]
+		at := slices.IndexFunc(all, func(sc ext.Schema) bool { return sc.Version == v })
+		if at < 0 {
+			return ext.ErrNoSchema
+		}
+		sc = all[at]
+		return nil
+	})
+	return sc, err
 }
 
 func (s *memory) Active(_ context.Context, o ext.Owner, ns ext.Namespace) (sc ext.Schema, err error) {
