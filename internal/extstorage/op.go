@@ -36,10 +36,21 @@ type Op struct {
 	// nothing; its error is that of the operation.
 	Revise Revise
 
+	// Restored, when not nil, is what the record has instead of the next revision and
+	// the moments of the write. It is not for Keep and Revise, and not for writes with
+	// an IdempotencyKey.
+	Restored *Restored
+
 	// Schema is the version by which the value was validated, 0 when none was
 	// active. When that is not what is active in the write's own transaction,
 	// the write fails with ErrSchemaChanged.
 	Schema SchemaVersion
+}
+
+// Restored is what a put takes over of a record that was written elsewhere.
+type Restored struct {
+	Revision             Revision
+	CreatedAt, UpdatedAt Moment
 }
 
 // Header is a stored record without its value and metadata.
@@ -136,6 +147,9 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 		if op.Keep {
 			h.ExpiresAt, h.MetadataBytes = live.ExpiresAt, live.MetadataBytes
 		}
+	}
+	if r := op.Restored; r != nil {
+		h.Revision, h.CreatedAt, h.UpdatedAt = r.Revision, r.CreatedAt, r.UpdatedAt
 	}
 	e := Effect{Item: itemOf(&h), Next: &h, Change: ChangePut, Revision: h.Revision}
 	e.Item.Created, e.Item.Sum = live == nil, op.Sum

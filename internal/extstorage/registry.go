@@ -49,6 +49,18 @@ type Registry interface {
 	// Schema reads one version; ErrNoSchema.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
+	// Restore adds a version as it was elsewhere, with its number, status, moments
+	// and maker. The version of another document under its number is
+	// ErrSchemaConflict. Of one that is there already only the status changes, at
+	// the moment UpdatedAt, and to Draft never. What becomes active takes the place
+	// of the version that is, now. A version that Register would drop is not added.
+	// Restore reports whether it changed anything.
+	Restore(ctx context.Context, o Owner, sc Schema, now Moment) (changed bool, err error)
+
+	// ExportSchemas reads at most limit schemas of an install, in the order of
+	// namespace and version, after a position; the zero SchemaPosition is before all.
+	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
+
 	// Active is the schema that puts are validated by; Version 0 when there is
 	// none.
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
@@ -71,6 +83,15 @@ type SchemaPage struct {
 // SchemasKept is how many versions a namespace keeps, beside an older one that
 // is active.
 const SchemasKept = 100
+
+// SchemaPosition is a place in the order of an install's schemas: behind a version.
+type SchemaPosition struct {
+	Namespace Namespace
+	Version   SchemaVersion
+}
+
+// ErrSchemaConflict is a version that is registered with another document.
+var ErrSchemaConflict error = fault.New(fault.Conflict, "this version of the namespace's schema is registered with another document")
 
 // ErrNoSchema is a version that was never registered, or is not kept any more.
 var ErrNoSchema error = fault.New(fault.NotFound, "no such schema version")

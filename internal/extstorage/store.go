@@ -2,6 +2,7 @@ package extstorage
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"holdfast/internal/canonjson"
@@ -89,6 +90,12 @@ type Write struct {
 	Quota          Quota
 	Caller         Caller          // for the audit
 	IdempotencyKey *IdempotencyKey // nil: the request may happen as often as it comes
+	After          Seq             // the numbers of its changes are greater than this
+}
+
+// Restores reports whether the write takes over what was written elsewhere.
+func (w *Write) Restores() bool {
+	return w.After > 0 || slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Restored != nil })
 }
 
 // Caller is who made a write, as the audit names it.

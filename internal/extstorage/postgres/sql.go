@@ -21,6 +21,21 @@ var (
 		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1($1::uuid, $2::uuid, $3::timestamptz)).seq`}
 )
 
+// What takes over what was written elsewhere.
+var (
+	sqlLeap    = pgdb.Statement{Name: "ext.leap", SQL: `SELECT ext_leap_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
+	sqlRestore = pgdb.Statement{Name: "ext.restore", SQL: `
+		SELECT ext_restore_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[])`}
+	sqlRestoreSchema = pgdb.Statement{Name: "ext.restore_schema", SQL: `
+		SELECT ext_restore_schema_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
+			$10::timestamptz, $11::integer)`}
+	sqlExportSchemas = pgdb.Statement{Name: "ext.export_schemas", SQL: `
+		SELECT namespace, schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
+		FROM ext_storage_schemas
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND (namespace, schema_version) > ($3::text, $4::integer)
+		ORDER BY namespace, schema_version LIMIT $5::bigint`}
+)
+
 // The sweep: what has been over for longest of each kind, of any installs.
 var (
 	sqlDue = pgdb.Statement{Name: "ext.sweep_due", SQL: `

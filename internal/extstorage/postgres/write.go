@@ -43,9 +43,12 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applie
 		return s.db.QueryRow(ctx, st, args, dest...)
 	}
 	var applied ext.Applied
-	if revises {
+	switch {
+	case revises:
 		applied, err = s.revise(ctx, alone, o, &w)
-	} else {
+	case w.Restores():
+		applied, err = s.restore(ctx, o, &w)
+	default:
 		applied, err = apply(alone, o, &w)
 	}
 	if err == nil && w.Audited(&applied) {
@@ -203,7 +206,7 @@ func columnsOf(w *ext.Write) *columns {
 		c.values.value(op.Value)
 		c.metadata.value(op.Metadata)
 		if op.ExpiresAt != 0 {
-			c.expiries.text(op.ExpiresAt.Time().Format(time.RFC3339Nano))
+			c.expiries.moment(op.ExpiresAt)
 		} else {
 			c.expiries.null()
 		}
@@ -274,6 +277,8 @@ func (a *array) text(s string) {
 	}
 	*a = append(*a, '"')
 }
+
+func (a *array) moment(m ext.Moment) { a.text(m.Time().Format(time.RFC3339Nano)) }
 
 // value appends NULL when there is none.
 func (a *array) value(v canonjson.Value) {

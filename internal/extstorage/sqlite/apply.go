@@ -302,6 +302,7 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) 
 		if err != nil {
 			return st, nil, err
 		}
+		st.last = max(st.last, w.After)
 		ledger := ext.NewLedger(st.has)
 		effects, err := st.plan(w, &ledger)
 		if err != nil {

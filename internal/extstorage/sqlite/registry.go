@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -81,6 +82,62 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return ext.Schema{}, err
 	}
 	return sc, nil
+}
+
+// Restore implements extstorage.Registry.
+func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, now ext.Moment) (changed bool, err error) {
+	if err := o.Check(); err != nil {
+		return false, err
+	}
+	err = s.db.Write(ctx, "ext.restore_schema", func(c *sqlite.Conn) error {
+		there, found, err := sqlitedb.QueryRow(c, sqlSchema, scanSchema(sc.Namespace), o.Tenant, o.Install, sc.Namespace, sc.Version)
+		if err != nil {
+			return err
+		}
+		last, _, err := sqlitedb.QueryRow(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, sc.Namespace)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found && !bytes.Equal(there.Document, sc.Document):
+			return ext.ErrSchemaConflict
+		case found:
+			changed = sc.Status != there.Status && sc.Status != ext.Draft
+		default:
+			changed = sc.Status == ext.Active || int64(sc.Version) > last-ext.SchemasKept
+		}
+		if !changed {
+			return nil
+		}
+		if sc.Status == ext.Active {
+			if err := sqlitedb.Exec(c, sqlDeprecateActive, o.Tenant, o.Install, sc.Namespace, now); err != nil {
+				return err
+			}
+		}
+		if found {
+			return sqlitedb.Exec(c, sqlSetStatus, o.Tenant, o.Install, sc.Namespace, sc.Version, sc.Status, sc.UpdatedAt)
+		}
+		if err := sqlitedb.Exec(c, sqlAddSchema, o.Tenant, o.Install, sc.Namespace, sc.Version, sc.Status, sc.CreatedAt, sc.UpdatedAt,
+			orNull(sc.CreatedBy), string(sc.Document)); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, sc.Namespace, max(last, int64(sc.Version))-ext.SchemasKept)
+	})
+	return changed && err == nil, err
+}
+
+// ExportSchemas implements extstorage.Registry.
+func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.SchemaPosition, limit int) (all []ext.Schema, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "ext.export_schemas", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlExportSchemas, func(r *sqlite.Stmt) ext.Schema {
+			return scanSchema(ext.Namespace(r.ColumnText(6)))(r)
+		}, o.Tenant, o.Install, after.Namespace, after.Version, limit)
+		return err
+	})
+	return all, err
 }
 
 // Schemas implements extstorage.Registry.

@@ -127,6 +127,8 @@ const (
 	sqlSchema        = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version = ?4`
 	sqlSchemas       = `SELECT ` + schemaColumns + ` FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version < ?4
 		ORDER BY schema_version DESC LIMIT ?5 + 0`
+	sqlExportSchemas = `SELECT ` + schemaColumns + `, namespace FROM ext_storage_schemas` + mine +
+		`AND (namespace, schema_version) > (?3, ?4) ORDER BY namespace, schema_version LIMIT ?5 + 0`
 	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
 	sqlAddSchema   = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`

@@ -98,6 +98,16 @@ func methods() []method {
 			_, err := u.h.Registry.SetStatus(ctx, u.owner, "s", 1, ext.Active, u.now)
 			return err
 		}},
+		{"Restore a schema", true, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.Restore(ctx, u.owner, elsewhere("s", 1000, ext.Active, `{}`), u.now)
+			return err
+		}},
+		{"Apply what was elsewhere", true, func(ctx context.Context, u *user) error {
+			w := u.write(restored(put("restored", "a", `1`), 7, u.now, u.now))
+			w.After = 1000
+			_, err := u.h.Store.Apply(ctx, u.owner, w)
+			return err
+		}},
 		{"SetInstall", true, func(ctx context.Context, u *user) error {
 			_, _, err := u.h.Installs.SetInstall(ctx, u.owner, ext.Registration{Tier: "gold"}, false, u.now)
 			return err
@@ -135,6 +145,10 @@ func methods() []method {
 		}},
 		{"Schema", false, func(ctx context.Context, u *user) error {
 			_, err := u.h.Registry.Schema(ctx, u.owner, "s", 1)
+			return err
+		}},
+		{"ExportSchemas", false, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.ExportSchemas(ctx, u.owner, ext.SchemaPosition{}, 1)
 			return err
 		}},
 		{"Active", false, func(ctx context.Context, u *user) error {

@@ -118,6 +118,7 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 	if m.countedAt == 0 || m.countedAt > w.Now {
 		m.countedAt = w.Now
 	}
+	m.last = max(m.last, w.After)
 	ledger, stored, hidesKey := ext.NewLedger(m.counters(w.Now)), ext.NewLedger(m.stored()), false
 	for i := range w.Ops {
 		op := &w.Ops[i]

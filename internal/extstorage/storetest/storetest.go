@@ -106,6 +106,7 @@ func groups() []suite.Group[*user] {
 		{Name: "IdempotencyKey", Cases: idempotencyChecks()},
 		{Name: "Audit", Cases: auditChecks()},
 		{Name: "Registry", Cases: registryChecks()},
+		{Name: "Restore", Cases: restoreChecks()},
 		{Name: "Installs", Cases: installChecks()},
 		{Name: "Isolation", Cases: isolationChecks()},
 		{Name: "Usage", Cases: usageChecks()},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"maps"
@@ -211,6 +212,57 @@ func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v
 		return nil
 	})
 	return sc, err
+}
+
+func (s *memory) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, now ext.Moment) (changed bool, err error) {
+	err = s.write(ctx, o, func(m *model) error {
+		all := s.schemas[o][sc.Namespace]
+		last := ext.SchemaVersion(0)
+		if len(all) > 0 {
+			last = all[len(all)-1].Version
+		}
+		at, found := slices.BinarySearchFunc(all, sc.Version, func(sc ext.Schema, v ext.SchemaVersion) int { return cmp.Compare(sc.Version, v) })
+		switch {
+		case found && !bytes.Equal(all[at].Document, sc.Document):
+			return ext.ErrSchemaConflict
+		case found && (sc.Status == ext.Draft || sc.Status == all[at].Status), !found && sc.Status != ext.Active && sc.Version <= last-ext.SchemasKept:
+			return nil
+		}
+		if changed = true; m.active[sc.Namespace] == sc.Version {
+			m.active[sc.Namespace] = 0
+		}
+		if sc.Status == ext.Active {
+			for i := range all {
+				if all[i].Status == ext.Active {
+					all[i].Status, all[i].UpdatedAt = ext.Deprecated, now
+				}
+			}
+			m.active[sc.Namespace] = sc.Version
+		}
+		if found {
+			all[at].Status, all[at].UpdatedAt = sc.Status, sc.UpdatedAt
+			return nil
+		}
+		s.schemas[o][sc.Namespace] = slices.DeleteFunc(slices.Insert(all, at, sc), func(old ext.Schema) bool {
+			return old.Version <= max(last, sc.Version)-ext.SchemasKept && old.Status != ext.Active
+		})
+		return nil
+	})
+	return changed, err
+}
+
+func (s *memory) ExportSchemas(_ context.Context, o ext.Owner, after ext.SchemaPosition, limit int) (all []ext.Schema, err error) {
+	err = s.read(o, func(*model) error {
+		for _, ns := range slices.Sorted(maps.Keys(s.schemas[o])) {
+			for _, sc := range s.schemas[o][ns] {
+				if cmp.Or(cmp.Compare(ns, after.Namespace), cmp.Compare(sc.Version, after.Version)) > 0 && len(all) < limit {
+					all = append(all, sc)
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
 }
 
 func (s *memory) Schemas(_ context.Context, o ext.Owner, q ext.SchemaQuery) (p ext.SchemaPage, err error) {

@@ -125,6 +125,75 @@ BEGIN
 	RETURN ext_schema_v1(p_tenant, p_install, p_namespace, p_version);
 END $$;
 
+-- ext_leap_v1 makes the next change of an install have a number behind p_after.
+CREATE FUNCTION ext_leap_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_after BIGINT)
+RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
+	UPDATE ext_storage_usage SET change_seq = p_after
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND change_seq < p_after;
+END $$;
+
+-- ext_restore_v1 gives records that ext_apply_v1 has put in the same transaction,
+-- by their changes p_seqs, a revision and moments from elsewhere.
+CREATE FUNCTION ext_restore_v1(p_tenant UUID, p_install UUID, p_namespaces TEXT[], p_keys TEXT[], p_seqs BIGINT[], p_revisions BIGINT[],
+	p_created TIMESTAMPTZ[], p_updated TIMESTAMPTZ[])
+RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	FOR i IN 1 .. cardinality(p_seqs) LOOP
+		UPDATE ext_storage_records SET revision = p_revisions[i], created_at = p_created[i], updated_at = p_updated[i]
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespaces[i] AND key = p_keys[i]
+				AND change_seq = p_seqs[i];
+		UPDATE ext_storage_changes SET revision = p_revisions[i]
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = p_seqs[i];
+		-- With every partition, so that the key of the table finds the event.
+		UPDATE ext_storage_outbox SET payload = regexp_replace(payload::text, '"revision":\d+}$', format('"revision":%s}', p_revisions[i]))::json
+			WHERE part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+				AND tenant_id = p_tenant AND extension_install_id = p_install AND seq = p_seqs[i];
+	END LOOP;
+END $$;
+
+-- ext_restore_schema_v1 adds a version as it was elsewhere, or gives the one that
+-- is there its status. It answers "changed", "same", or "conflict" where the
+-- version has another document.
+CREATE FUNCTION ext_restore_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT,
+	p_created TIMESTAMPTZ, p_updated TIMESTAMPTZ, p_by UUID, p_document TEXT, p_now TIMESTAMPTZ, p_keep INTEGER)
+RETURNS TEXT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_status   TEXT;
+	v_document JSONB;
+	v_last     INTEGER;
+	v_found    BOOLEAN;
+BEGIN
+	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
+	SELECT status, schema_document INTO v_status, v_document FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version;
+	v_found := FOUND;
+	SELECT coalesce(max(schema_version), 0) INTO v_last FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
+	IF v_found AND v_document <> p_document::jsonb THEN
+		RETURN 'conflict';
+	ELSIF v_found AND p_status IN (v_status, 'draft') OR NOT v_found AND p_status <> 'active' AND p_version <= v_last - p_keep THEN
+		RETURN 'same';
+	END IF;
+	IF p_status = 'active' THEN
+		UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = p_now
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND status = 'active';
+	END IF;
+	IF v_found THEN
+		UPDATE ext_storage_schemas SET status = p_status, updated_at = p_updated
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version;
+		RETURN 'changed';
+	END IF;
+	INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status,
+			created_at, updated_at, created_by)
+		VALUES (p_tenant, p_install, p_namespace, p_version, p_document::jsonb, p_status, p_created, p_updated, p_by);
+	DELETE FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace
+			AND schema_version <= greatest(v_last, p_version) - p_keep AND status <> 'active';
+	RETURN 'changed';
+END $$;
+
 -- citus
 
 SELECT create_distributed_function('ext_schema_v1(uuid, uuid, text, integer)');
@@ -134,4 +203,11 @@ SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, timest
 SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz, integer)',
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_schema_status_v1(uuid, uuid, text, integer, text, timestamptz)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_leap_v1(uuid, uuid, timestamptz, bigint)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_restore_v1(uuid, uuid, text[], text[], bigint[], bigint[], timestamptz[], timestamptz[])',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function(
+	'ext_restore_schema_v1(uuid, uuid, text, integer, text, timestamptz, timestamptz, uuid, text, timestamptz, integer)',
 	'p_tenant', colocate_with => 'ext_storage_records');

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/db/pgdb"
+	ext "holdfast/internal/extstorage"
+)
+
+// restore does a write that takes over what was written elsewhere. It is rare, so
+// ext_apply_v1 does not know of it: what the write made of revisions and moments is
+// corrected in the same transaction.
+func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
+	var refused error
+	err = s.db.Tx(ctx, "ext.restore", func(tx *pgdb.Tx) (err error) {
+		refused = nil
+		if w.After > 0 {
+			if _, err := tx.Exec(sqlLeap, string(o.Tenant), string(o.Install), now(w.Now), int64(w.After)); err != nil {
+				return err
+			}
+		}
+		if applied, err = apply(tx.QueryRow, o, w); err != nil {
+			if isRefusal(err) {
+				refused = err // which Tx does not know
+			}
+			return err
+		}
+		return correct(tx, o, w, applied.Items)
+	})
+	if refused != nil {
+		return ext.Applied{}, refused
+	}
+	return applied, err
+}
+
+// correct gives the records that were written, their changes and their events what
+// the operations restore.
+func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
+	var namespaces, keys, seqs, revisions, created, updated array
+	for i := range w.Ops {
+		r := w.Ops[i].Restored
+		if r == nil {
+			continue
+		}
+		it := &items[i]
+		it.Revision, it.CreatedAt, it.UpdatedAt = r.Revision, r.CreatedAt, r.UpdatedAt
+		namespaces.text(string(w.Ops[i].Namespace))
+		keys.text(string(w.Ops[i].Key))
+		seqs.number(int64(it.Seq))
+		revisions.number(int64(r.Revision))
+		created.moment(r.CreatedAt)
+		updated.moment(r.UpdatedAt)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(sqlRestore, string(o.Tenant), string(o.Install), namespaces.whole(), keys.whole(), seqs.whole(),
+		revisions.whole(), created.whole(), updated.whole())
+	return err
+}
+
+// Restore implements extstorage.Registry.
+func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, at ext.Moment) (bool, error) {
+	if err := o.Check(); err != nil {
+		return false, err
+	}
+	var creator *string
+	if sc.CreatedBy != "" {
+		creator = &sc.CreatedBy
+	}
+	var result string
+	_, err := s.db.QueryRow(ctx, sqlRestoreSchema, []any{
+		string(o.Tenant), string(o.Install), string(sc.Namespace), int32(sc.Version), string(sc.Status), now(sc.CreatedAt), now(sc.UpdatedAt), creator,
+		string(sc.Document), now(at), int32(ext.SchemasKept),
+	}, &result)
+	switch {
+	case err != nil:
+		return false, err
+	case result == "conflict":
+		return false, ext.ErrSchemaConflict
+	}
+	return result == "changed", nil
+}
+
+// ExportSchemas implements extstorage.Registry.
+func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.SchemaPosition, limit int) (all []ext.Schema, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	var (
+		schema           ext.Schema
+		created, updated pgtype.Timestamptz
+		document         []byte
+	)
+	err = s.db.ForEach(ctx, sqlExportSchemas, []any{string(o.Tenant), string(o.Install), string(after.Namespace), int32(after.Version), int64(limit)},
+		func() { all = nil }, func() error {
+			text, err := canonjson.Restore(document)
+			schema.Document, schema.CreatedAt, schema.UpdatedAt = []byte(text), momentOf(created), momentOf(updated)
+			all = append(all, schema)
+			return err
+		}, &schema.Namespace, &schema.Version, &schema.Status, &created, &updated, &schema.CreatedBy, &document)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
