@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
 )
@@ -67,7 +68,11 @@ var notFound = web.Service{
 		sendError(w, http.StatusNotFound, "there is no such resource")
 		return nil
 	},
-	Error: func(w http.ResponseWriter, _ *http.Request, _ error) {
+	Error: func(w http.ResponseWriter, _ *http.Request, err error) {
+		if fault.Is(err, fault.Invalid) {
+			sendError(w, http.StatusBadRequest, fault.Message(err))
+			return
+		}
 		sendError(w, http.StatusInternalServerError, "the server has failed")
 	},
 }
@@ -103,7 +108,15 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
 	open.Handle("GET /metrics", a.metrics.Handler())
 	open.Handle("/", a.withToken(a.closed()))
-	return withJSONErrors(a.checkHost(open))
+	return adminHandler{withJSONErrors(a.checkHost(open))}
+}
+
+// adminHandler is the handler of the admin listener.
+type adminHandler struct{ http.Handler }
+
+// Refuse implements web.Refuser.
+func (adminHandler) Refuse(w http.ResponseWriter, _ *http.Request) {
+	sendError(w, http.StatusBadRequest, "the request is malformed")
 }
 
 // closed is what needs the admin token.

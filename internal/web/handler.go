@@ -53,13 +53,21 @@ type Mux struct {
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := m.Resolver.Resolve(r)
-	service := &m.Default
+	m.serve(m.owner(at.Path), w, r, at)
+}
+
+// owner is the service that owns a path.
+func (m *Mux) owner(path string) *Service {
 	for i := range m.Mounts {
-		if m.Mounts[i].Owns(at.Path) {
-			service = &m.Mounts[i].Service
-			break
+		if m.Mounts[i].Owns(path) {
+			return &m.Mounts[i].Service
 		}
 	}
+	return &m.Default
+}
+
+// serve gives a request to a service.
+func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at Address) {
 	route := service.Route(at.Path)
 	if m.Options.Trace == nil {
 		m.handle(service, w, r, at, route)

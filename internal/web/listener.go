@@ -12,7 +12,8 @@ import (
 // slowly but steadily.
 type listener struct {
 	net.Listener
-	limits Limits
+	limits  Limits
+	refuser Refuser // nil: net/http answers malformed requests
 }
 
 // Accept implements net.Listener.
@@ -22,7 +23,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		return &conn{TCPConn: tcp, limits: &l.limits}, nil
+		return &conn{TCPConn: tcp, limits: &l.limits, refuser: l.refuser}, nil
 	}
 	return c, nil
 }
@@ -30,10 +31,12 @@ func (l *listener) Accept() (net.Conn, error) {
 // conn is a connection of a listener.
 type conn struct {
 	*net.TCPConn
-	limits *Limits
-	begun  bool  // by the one goroutine that reads before there is a request
-	sent   int64 // bytes, by the one goroutine that writes
-	acked  int64 // bytes of those that the peer had acknowledged when it was last late
+	limits  *Limits
+	refuser Refuser     // nil: as in listener
+	line    requestLine // by the one goroutine that reads
+	begun   bool        // by the one goroutine that reads before there is a request
+	sent    int64       // bytes, by the one goroutine that writes
+	acked   int64       // bytes of those that the peer had acknowledged when it was last late
 }
 
 // Read gives a new connection the time of an idle one for its first byte. net/http
@@ -43,6 +46,14 @@ type conn struct {
 // that is sent as such a connection is closed is lost. Over TLS the first byte is
 // that of the handshake; a client of HTTP/1.1 then has the time of a header.
 func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.read(p)
+	if c.refuser != nil && n > 0 {
+		c.line.add(p[:n], len(p))
+	}
+	return n, err
+}
+
+func (c *conn) read(p []byte) (int, error) {
 	if c.begun || c.limits.Header <= 0 {
 		return c.TCPConn.Read(p)
 	}
@@ -65,6 +76,9 @@ func after(d time.Duration) (deadline time.Time) {
 // writer cannot see that: the kernel holds megabytes, and takes more only when a
 // third of them has been sent, and a peer acknowledges in lumps as well.
 func (c *conn) Write(p []byte) (written int, err error) {
+	if c.refuser != nil && isRefused(p) {
+		return len(p), c.refuse()
+	}
 	for {
 		n, err := c.TCPConn.Write(p[written:])
 		written += n

@@ -33,15 +33,18 @@ func DefaultLimits() Limits {
 // Server is an HTTP server with limits.
 type Server struct {
 	*http.Server
-	limits Limits
+	limits  Limits
+	refuser Refuser // nil: net/http answers malformed requests
 }
 
 // NewServer returns a server with these limits. Over the header's limits
-// net/http answers by itself, 431 or by closing the connection. A handler that
+// net/http answers by itself, 431 or by closing the connection. A handler that is a
+// Refuser answers malformed requests. A handler that
 // is not a Mux must answer within the grace of the pace, its body
 // included, because nothing moves its deadlines on.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
-	return &Server{limits: l, Server: &http.Server{
+	refuser, _ := h.(Refuser)
+	return &Server{limits: l, refuser: refuser, Server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: l.Header,
 		IdleTimeout:       l.Idle,
@@ -50,6 +53,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		// For answers that no handler of ours writes; it also makes net/http
 		// set a fresh deadline for each request on a connection.
 		WriteTimeout: l.Pace.Grace,
+		ConnState:    startRequest,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
 }
@@ -83,7 +87,10 @@ type Drain struct {
 // request is left: nil after a drain in good order, else why the listener
 // failed or that requests had to be cut off.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
-	l = &listener{l, srv.limits}
+	l = &listener{Listener: l, limits: srv.limits}
+	if srv.TLSConfig == nil {
+		l.(*listener).refuser = srv.refuser
+	}
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()

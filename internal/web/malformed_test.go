@@ -1,0 +1,174 @@
+package web_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// malformed are requests that net/http refuses.
+var malformed = map[string]string{
+	"an escape":        "GET /b/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
+	"an escape's end":  "GET /b/x%4 HTTP/1.1\r\nHost: a\r\n\r\n",
+	"of a whole URL":   "GET http://a/b/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
+	"a control byte":   "GET /b/\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
+	"no host":          "GET /b/ HTTP/1.1\r\n\r\n",
+	"two hosts":        "GET /b/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+	"a header's name":  "GET /b/ HTTP/1.1\r\nHost: a\r\nX y: z\r\n\r\n",
+	"a header's value": "GET /b/ HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n",
+	"a body's length":  "PUT /b/ HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+	"a long path":      "GET /b/" + strings.Repeat("x", 5000) + "%zz HTTP/1.1\r\nHost: a\r\n\r\n",
+	"no version":       "GET /b/%zz\r\n\r\n",
+}
+
+// named is a service whose errors begin with its name.
+func named(name string) web.Service {
+	return web.Service{
+		Name: name, Route: func(string) string { return name },
+		Serve: func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			_, err := io.Copy(w, r.Body)
+			return err
+		},
+		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
+			w.Header().Set("Content-Type", "application/"+name)
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, name, ": ", fault.Message(err))
+		},
+	}
+}
+
+// observed counts what a Mux was observed to answer.
+type observed struct {
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (o *observed) note(service, route, method string, status int, _ time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = map[string]int{}
+	}
+	o.all[fmt.Sprint(service, route, method, status)]++
+}
+
+func startNamed(t *testing.T) (base string, seen *observed) {
+	seen = &observed{}
+	return start(t, &web.Mux{
+		Resolver: &web.Resolver{}, Options: web.Options{Log: quiet, Pace: web.DefaultLimits().Pace, Observe: seen.note},
+		Mounts:  []web.Mount{{Service: named("bee"), Owns: func(path string) bool { return strings.HasPrefix(path, "/b/") }}},
+		Default: named("rest"),
+	}, web.DefaultLimits()), seen
+}
+
+// wantRefused reads the answer of a service to a malformed request and the end.
+func wantRefused(t *testing.T, r *bufio.Reader, name string) {
+	t.Helper()
+	res, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusBadRequest || string(body) != name+": the request is malformed" ||
+		res.Header.Get("Content-Type") != "application/"+name || res.Header.Get("X-Request-Id") == "" || !res.Close {
+		t.Errorf("%d %s %v, %v; want that of %s", res.StatusCode, body, res.Header, err, name)
+	}
+	if _, err := r.ReadByte(); err != io.EOF {
+		t.Errorf("after the answer: %v", err)
+	}
+}
+
+// A malformed request is answered by the service that owns its path, and counted.
+func TestMalformedRequests(t *testing.T) {
+	t.Parallel()
+	base, seen := startNamed(t)
+	for name, text := range malformed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const good = "PUT /b/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nGET "
+			for _, way := range []struct {
+				name  string
+				first string // on the same connection
+				write func(w io.Writer)
+			}{
+				{"alone", "", func(w io.Writer) { _, _ = io.WriteString(w, text) }},
+				{"by the byte", "", func(w io.Writer) { _, _ = io.Copy(w, onlyReader{iotest.OneByteReader(strings.NewReader(text))}) }},
+				{"after another", good, func(w io.Writer) { _, _ = io.WriteString(w, text) }},
+				{"by the byte after another", good, func(w io.Writer) { _, _ = io.Copy(w, onlyReader{iotest.OneByteReader(strings.NewReader(text))}) }},
+			} {
+				conn := dial(t, base)
+				r := bufio.NewReader(conn)
+				if way.first != "" {
+					send(t, conn, way.first)
+					res, err := http.ReadResponse(r, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if body, err := io.ReadAll(res.Body); string(body) != "GET " || err != nil {
+						t.Fatalf("%q, %v", body, err)
+					}
+				}
+				way.write(conn)
+				t.Log(way.name)
+				wantRefused(t, r, "bee")
+			}
+		})
+	}
+	t.Cleanup(func() {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		if seen.all["beebeeGET400"] == 0 || seen.all["beebeePUT400"] != 4 {
+			t.Errorf("observed %v", seen.all)
+		}
+	})
+}
+
+// onlyReader has no WriteTo.
+type onlyReader struct{ io.Reader }
+
+// A malformed request whose body is on its way gets its answer, too.
+func TestMalformedRequestWithBody(t *testing.T) {
+	t.Parallel()
+	base, _ := startNamed(t)
+	nothing := dial(t, base)
+	send(t, nothing, "\x16\x03\x01\r\n\r\n") // nobody's
+	wantRefused(t, bufio.NewReader(nothing), "rest")
+	conn := dial(t, base)
+	send(t, conn, "PUT /b/%zz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 500_000))
+	wantRefused(t, bufio.NewReader(conn), "bee")
+}
+
+// What a handler answers in the words of net/http stays as it is, and so do malformed
+// requests to a handler that does not answer them.
+func TestPlainAnswers(t *testing.T) {
+	t.Parallel()
+	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Date"], w.Header()["X-Content-Type-Options"] = nil, nil
+		w.Header().Set("Connection", "close")
+		http.Error(w, "400 Bad Request", http.StatusBadRequest)
+	})
+	mux := named("rest")
+	mux.Serve = func(w http.ResponseWriter, r *http.Request, _ web.Address) error { plain(w, r); return nil }
+	for _, h := range []http.Handler{plain, mux.Handler(web.Options{Log: quiet})} {
+		base := start(t, h, web.DefaultLimits())
+		for _, text := range []string{"GET /b HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n"} {
+			if _, ours := h.(web.Refuser); ours && strings.Contains(text, "%zz") {
+				continue
+			}
+			conn := dial(t, base)
+			send(t, conn, text)
+			if all, err := io.ReadAll(conn); err != nil || !strings.Contains(string(all), "400 Bad Request") || !strings.Contains(string(all), "text/plain") {
+				t.Errorf("%q, %v", all, err)
+			}
+		}
+	}
+}
