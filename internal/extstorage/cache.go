@@ -1,20 +1,24 @@
 package extstorage
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Bounds of what a process keeps of what it has read.
 const (
 	grantsKept   = 4096 // claims of a token are mostly less than a kilobyte, and never more than eight
 	installsKept = 10_000
-	schemasKept  = 512    // documents of up to 64 KiB
-	freeKept     = 20_000 // namespaces that have no schema: most
+	revokedKept  = 8 << 20 // bytes of the IDs of their revoked tokens
+	schemasKept  = 512     // documents of up to 64 KiB
+	freeKept     = 20_000  // namespaces that have no schema: most
 
 	// installAge is how old a registered install may be that requests are judged
-	// by: so long after it was revoked every process refuses it.
+	// by: so long after it, or one of its tokens, was revoked every process refuses it.
 	installAge = time.Second
 )
 
@@ -30,7 +34,61 @@ func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 // seenInstall is an install as it was no earlier than at a time.
 type seenInstall struct {
 	Install
-	at time.Time
+	revoked []string // IDs of its tokens, ascending
+	at      time.Time
+}
+
+// hasRevoked reports whether the token of an ID was revoked.
+func (in *seenInstall) hasRevoked(id string) bool {
+	_, found := slices.BinarySearch(in.revoked, id)
+	return found
+}
+
+// size is the memory of the IDs of revoked tokens, in bytes.
+func (in *seenInstall) size() (n int) {
+	for _, id := range in.revoked {
+		n += len(id) + 16
+	}
+	return n
+}
+
+// installCache keeps installs that were seen. It is safe for concurrent use.
+type installCache struct {
+	mu   sync.Mutex
+	seen *simplelru.LRU[Owner, seenInstall]
+	size int // of all of them
+}
+
+func newInstallCache() *installCache {
+	c := &installCache{}
+	seen, err := simplelru.NewLRU(installsKept, func(_ Owner, in seenInstall) { c.size -= in.size() })
+	if err != nil {
+		panic(err)
+	}
+	c.seen = seen
+	return c
+}
+
+func (c *installCache) get(o Owner) (seenInstall, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen.Get(o)
+}
+
+func (c *installCache) add(o Owner, in seenInstall) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Remove(o) // Add would not take off its size
+	c.seen.Add(o, in)
+	for c.size += in.size(); c.size > revokedKept && c.seen.Len() > 1; {
+		c.seen.RemoveOldest()
+	}
+}
+
+func (c *installCache) remove(o Owner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Remove(o)
 }
 
 // namespaceOf is a namespace of an install.

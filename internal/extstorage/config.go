@@ -26,6 +26,8 @@ type Config struct {
 	TokenAudience   string              `toml:"token_audience" doc:"What must be in a token's aud. Empty: anything."`
 	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"How far the clock of who signs tokens may be off."`
 
+	TokenMaxLifetime time.Duration `toml:"token_max_lifetime" doc:"How long a token may be good for, from its iat to its exp; a token without iat, from its nbf, or else from now. A longer one is refused."`
+
 	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take; a step of an export or import as long, a wait for changes longer by what was asked for."`
 
 	RateLimits bool  `toml:"rate_limits" doc:"Bound how often each install and tenant may read and write."`
@@ -93,15 +95,16 @@ func (k *TokenKey) KeyID(name string) string {
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Enabled:        true,
-		TokenLeeway:    30 * time.Second,
-		RequestTimeout: 30 * time.Second,
-		Database:       settings.DefaultDatabase(),
-		Sweep:          settings.DefaultSweep(),
-		RateLimits:     true,
-		Rates:          Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
-		Quota:          DefaultQuota(),
-		PollEvery:      time.Second,
+		Enabled:          true,
+		TokenLeeway:      30 * time.Second,
+		TokenMaxLifetime: 90 * 24 * time.Hour,
+		RequestTimeout:   30 * time.Second,
+		Database:         settings.DefaultDatabase(),
+		Sweep:            settings.DefaultSweep(),
+		RateLimits:       true,
+		Rates:            Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
+		Quota:            DefaultQuota(),
+		PollEvery:        time.Second,
 	}
 }
 
@@ -126,6 +129,7 @@ func (c *Config) Check() conf.Problems {
 		{"quota.namespaces", c.Quota.Namespaces},
 		{"quota.keys", c.Quota.Keys},
 		{"changes_poll_interval", int64(c.PollEvery)},
+		{"token_max_lifetime", int64(c.TokenMaxLifetime)},
 		{"request_timeout", int64(c.RequestTimeout)},
 	} {
 		if n.value <= 0 {

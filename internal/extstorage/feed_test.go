@@ -114,7 +114,7 @@ func TestChangesBegin(t *testing.T) {
 	m.do(t, task(ext.PutTask, "k", "1"))
 	m.do(t, task(ext.DeleteTask, "k", ""))
 	m.clock.Advance(ext.ChangesKept + ext.DefaultConfig().SweepAfter + time.Second)
-	if n, err := m.Sweep(t.Context(), m.clock.Now(), 10); err != nil || n != 2 {
+	if n, err := m.Sweep(t.Context(), ext.SweptChanges, m.clock.Now(), 10); err != nil || n != 2 {
 		t.Fatalf("%d swept, %v", n, err)
 	}
 	for since := range ext.Seq(2) {

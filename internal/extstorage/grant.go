@@ -2,6 +2,7 @@ package extstorage
 
 import (
 	"encoding/json"
+	"time"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
@@ -11,6 +12,7 @@ import (
 // what is named.
 type Grant struct {
 	Owner      Owner
+	Token      Token // zero: the request has none
 	Namespaces map[Namespace]Access
 
 	// Every is access to all namespaces, named or not. No token has it: it is
@@ -103,6 +105,7 @@ func (*NamespaceDeniedError) FaultCode() fault.Code { return fault.Denied }
 type Pass struct {
 	Grant
 	install Install
+	reread  time.Time // when what the pass was checked against is to be read again
 }
 
 // In is the access to a namespace: the lesser of what the token says and what

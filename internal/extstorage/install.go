@@ -56,6 +56,11 @@ type Installs interface {
 	// Install is a registered install; ErrNoInstall.
 	Install(ctx context.Context, o Owner) (Install, error)
 
+	// InstallState reads what every request is checked against, at once: what is
+	// registered of an install, the zero Install if nothing is, and the IDs of its
+	// tokens that are revoked and have not expired, in the order of their bytes.
+	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
+
 	// SetInstall registers an install, or changes what is registered, as a whole.
 	// One that is revoked stays so unless restore gives it access again. It
 	// returns what is registered then, and whether nothing was before.

@@ -118,12 +118,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 		if full {
 			page = MaxChanges // there may be many that the bearer may not read
 		} else {
-			select {
-			case <-made:
-			case <-s.opts.After(min(left, s.opts.Config.PollEvery)):
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			}
+			err = s.await(ctx, &r.Grant, made, min(left, s.opts.Config.PollEvery))
 		}
 		if leave(); err != nil {
 			return Feed{}, err

@@ -41,6 +41,7 @@ type Options struct {
 	Inspector  Inspector
 	Registry   Registry
 	Installs   Installs
+	Tokens     Tokens
 	Validators Validators
 	Documents  Documents
 	Config     Config
@@ -59,7 +60,7 @@ type Service struct {
 	cursors  sealer
 	signals  signals
 	grants   *lru.Cache[string, Grant]
-	installs *lru.Cache[Owner, seenInstall]
+	installs *installCache
 	schemas  seenSchemas
 
 	waits   *fair.Pool // requests that wait
@@ -70,8 +71,8 @@ type Service struct {
 // NewService returns the service, or fault.Invalid when an option is missing that
 // would be missed only later, or a key for cursors is too short.
 func NewService(o Options) (*Service, error) {
-	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
-		return nil, fault.New(fault.Invalid, "extstorage: Options need all of Store, Inspector, Registry, Installs, Validators, Documents and Clock")
+	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
+		return nil, fault.New(fault.Invalid, "extstorage: Options need all of Store, Inspector, Registry, Installs, Tokens, Validators, Documents and Clock")
 	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
 		return nil, fault.New(fault.Invalid, "a key for cursors is missing or has less than 32 bytes")
@@ -81,7 +82,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	return &Service{
 		opts: o, limits: DefaultLimits(), cursors: sealer{o.CursorKeys},
-		grants: keep[string, Grant](grantsKept), installs: keep[Owner, seenInstall](installsKept), schemas: newSeenSchemas(),
+		grants: keep[string, Grant](grantsKept), installs: newInstallCache(), schemas: newSeenSchemas(),
 		waits: newWaits(), trials: newSchemaPool(&o.Config), dryRuns: newSchemaPool(&o.Config),
 	}, nil
 }
@@ -137,25 +138,51 @@ func (r *Request) withoutSlot(wait func() error) error {
 
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
-// pass holds a grant against what is registered of its install: ErrRevoked.
+// pass checks a grant against what is registered of its install and against the
+// tokens that were revoked: ErrRevoked, ErrTokenRevoked. Both were read less than
+// installAge ago. While the database is away, what is older is not used: the errors
+// are those of the Store.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
 	}
-	now := s.opts.Clock()
-	in, known := s.installs.Get(g.Owner)
-	if age := now.Sub(in.at); !known || age < 0 || age >= installAge {
-		row, err := s.opts.Installs.Install(ctx, g.Owner)
-		if err != nil && !errors.Is(err, ErrNoInstall) {
-			return Pass{}, err
-		}
-		in = seenInstall{row, now}
-		s.installs.Add(g.Owner, in)
+	in, err := s.install(ctx, g.Owner)
+	if err != nil {
+		return Pass{}, err
 	}
 	if in.RevokedAt != 0 {
 		return Pass{}, ErrRevoked
 	}
-	return Pass{Grant: g, install: in.Install}, nil
+	p := Pass{Grant: g, install: in.Install, reread: in.at.Add(installAge)}
+	if g.Token.Service {
+		if in, err = s.install(ctx, Services(g.Owner.Tenant)); err != nil {
+			return Pass{}, err
+		}
+		if again := in.at.Add(installAge); again.Before(p.reread) {
+			p.reread = again
+		}
+	}
+	if in.hasRevoked(g.Token.ID) {
+		return Pass{}, ErrTokenRevoked
+	}
+	return p, nil
+}
+
+// install reads an install, or Services, of which it has seen no more than installAge
+// ago what is in the database.
+func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
+	now := s.opts.Clock()
+	in, known := s.installs.get(o)
+	if age := now.Sub(in.at); known && age >= 0 && age < installAge {
+		return in, nil
+	}
+	row, revoked, err := s.opts.Installs.InstallState(ctx, o, At(now))
+	if err != nil {
+		return seenInstall{}, err
+	}
+	in = seenInstall{row, revoked, now}
+	s.installs.add(o, in)
+	return in, nil
 }
 
 // may is the pass of a request that is about one namespace.
@@ -263,10 +290,10 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 	return err
 }
 
-// Sweep removes at most limit rows, of any installs, that were due for removal the
-// setting sweep_after before now, or earlier.
-func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
-	return s.opts.Store.Sweep(ctx, At(now), At(now.Add(-s.opts.Config.SweepAfter)), limit)
+// Sweep removes at most limit rows of a kind, of any installs, that were due for
+// removal the setting sweep_after before now, or earlier.
+func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
+	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.opts.Config.SweepAfter)), limit)
 }
 
 // Totals are what all installs have together, and how many tenants have more than

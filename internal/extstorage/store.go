@@ -49,11 +49,12 @@ type Store interface {
 	// that has one.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
-	// Sweep removes at most limit of what was due at the moment due, of any
-	// installs: records that had expired, the first to expire first, each with a
-	// change of its own, which is made now; changes older than ChangesKept and
-	// answers older than AnswersKept.
-	Sweep(ctx context.Context, now, due Moment, limit int) (int, error)
+	// Sweep removes at most limit rows of a kind that were due at the moment due, of
+	// any installs, and returns how many: records that had expired, the first to
+	// expire first, each with a change of its own, which is made now; changes older
+	// than ChangesKept; answers older than AnswersKept; revocations of tokens that had
+	// expired.
+	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
 	// Ping reaches the engine and finds the schema that this binary needs, or
 	// says with fault.Unavailable what is missing.
@@ -82,6 +83,19 @@ type Inspector interface {
 	// It scans the counters of every install; call it at most once a minute.
 	Totals(ctx context.Context, soft int64, now Moment) (Totals, error)
 }
+
+// Swept is a kind of rows that a sweep removes.
+type Swept uint8
+
+// The kinds of rows that a sweep removes.
+const (
+	SweptRecords Swept = iota
+	SweptChanges
+	SweptAnswers
+	SweptTokens
+
+	SweptKinds // how many there are
+)
 
 // Write is the frame of operations.
 type Write struct {

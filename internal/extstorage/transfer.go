@@ -153,7 +153,7 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 	if err := s.checkRegistration(&r, now); err != nil {
 		return Install{}, false, err
 	}
-	defer s.installs.Remove(o) // also of an error, which may have come too late
+	defer s.installs.remove(o) // also of an error, which may have come too late
 	return s.opts.Installs.SetInstall(ctx, o, r, restore, now)
 }
 
@@ -191,6 +191,6 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 // on other processes within a second. What it has stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o)  // who waits for changes has waited for nothing
-	defer s.installs.Remove(o) // also of an error, which may have come too late
+	defer s.installs.remove(o) // also of an error, which may have come too late
 	return s.opts.Installs.RevokeInstall(ctx, o, s.moment())
 }

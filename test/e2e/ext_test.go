@@ -150,7 +150,7 @@ func beside(t *testing.T, e extension) {
 		r.Stdout != "0 written, 10 were there, 0 have expired\n" || !strings.Contains(r.Stderr, "10 records came, and the line with complete is missing") {
 		t.Errorf("a file that was cut off: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\n") {
+	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\nold changes of extensions: 0\nold answers of extensions: 0\nrevocations of expired tokens of extensions: 0\n") {
 		t.Errorf("sweep:\n%s", out)
 	}
 	other.verb("ext", "install", "revoke")

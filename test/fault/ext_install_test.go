@@ -50,7 +50,7 @@ const (
 
 // extVars are settings of a server whose installs are known here.
 func extVars() []string {
-	return []string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + extSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false"}
+	return []string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + extSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_EXTSTORAGE__TOKEN_MAX_LIFETIME=87600h"}
 }
 
 // newInstall has a token that no clock of these tests outlives.

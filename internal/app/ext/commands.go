@@ -137,5 +137,104 @@ func (c *command) token() *cobra.Command {
 	cmd.MarkFlagsOneRequired("install", "service")
 	cmd.MarkFlagsMutuallyExclusive("install", "service")
 	cmd.MarkFlagsRequiredTogether("install", "namespace")
+	cmd.AddCommand(c.revokeToken(), c.revokedTokens())
+	return cmd
+}
+
+// holderFlags are --tenant, --install and --services of a command about revoked tokens.
+func (o *owner) holderFlags(cmd *cobra.Command, services *bool) {
+	o.optional(cmd)
+	cmd.Flags().BoolVar(services, "services", false, "of the services of the tenant, and not of an install")
+	cmd.MarkFlagsMutuallyExclusive("install", "services")
+}
+
+// holder is whose tokens holderFlags name.
+func (o *owner) holder(services bool) (ext.Owner, error) {
+	if !services {
+		return o.parse(true)
+	}
+	who, err := o.parse(false)
+	return ext.Services(who.Tenant), err
+}
+
+func (c *command) revokeToken() *cobra.Command {
+	var (
+		o        owner
+		r        revocation
+		services bool
+		until    string
+	)
+	cmd := &cobra.Command{
+		Use:   "revoke TOKEN | revoke --tenant T (--install I | --services) --id ID",
+		Short: "End the access of one token",
+		Long: "End the access of one token within a second on every running server: of the token itself, or of\n" +
+			"the one whose ID (its jti) an audit event or ext token --json has. The entry is removed when the\n" +
+			"token has expired: without --expires when any token of today has.",
+		Example: "  holdfast ext token revoke $TOKEN\n" +
+			"  holdfast ext token revoke --tenant $TENANT --install $INSTALL --id $ID",
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.RunE = c.Run(func(ctx context.Context, args []string) (err error) {
+		s := c.state.opened
+		switch {
+		case s == nil:
+			return errDisabled
+		case len(args) == 1 && cmd.Flags().NFlag() > 0:
+			return errors.New("TOKEN says its tenant, ID and expiry itself: leave the flags out")
+		case len(args) == 1:
+			err = r.read(c.state, args[0])
+		case r.id == "":
+			return errors.New("TOKEN or --id is required")
+		default:
+			r.owner, err = o.holder(services)
+		}
+		if err != nil {
+			return err
+		}
+		if until != "" {
+			end, err := time.Parse(time.RFC3339, until)
+			if err != nil {
+				return errors.New("--expires must be a time such as 2026-11-21T15:04:05Z")
+			}
+			r.expires = ext.At(end)
+		}
+		t, err := s.RevokeToken(ctx, r.owner, r.id, r.expires)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.Stdout, "revoked token %s until %s, when it has expired\n", t.ID, service.FormatMillis(int64(t.ExpiresAt)))
+		return err
+	})
+	o.holderFlags(cmd, &services)
+	cmd.Flags().StringVar(&r.id, "id", "", "the ID of the token, its jti")
+	cmd.Flags().StringVar(&until, "expires", "", "when the token expires")
+	return cmd
+}
+
+func (c *command) revokedTokens() *cobra.Command {
+	var (
+		o        owner
+		services bool
+	)
+	cmd := &cobra.Command{
+		Use: "revoked --tenant T (--install I | --services)", Short: "List the revoked tokens that have not expired", Args: cobra.NoArgs,
+		RunE: c.withService(func(ctx context.Context, s *ext.Service) error {
+			who, err := o.holder(services)
+			if err != nil {
+				return err
+			}
+			all, err := s.RevokedTokens(ctx, who)
+			if err != nil {
+				return err
+			}
+			w := c.Table()
+			fmt.Fprintln(w, "ID\tREVOKED\tEXPIRES")
+			for _, t := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, service.FormatMillis(int64(t.RevokedAt)), service.FormatMillis(int64(t.ExpiresAt)))
+			}
+			return w.Flush()
+		}),
+	}
+	o.holderFlags(cmd, &services)
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"maps"
 	"slices"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/bearer"
@@ -62,6 +63,7 @@ type store interface {
 	ext.Inspector
 	ext.Registry
 	ext.Installs
+	ext.Tokens
 }
 
 func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
@@ -83,7 +85,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	}
 	validator := newValidator()
 	s.opened, err = ext.NewService(ext.Options{
-		Store: st, Inspector: st, Registry: st, Installs: st, Validators: validator, Documents: validator,
+		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Validators: validator, Documents: validator,
 		Config: s.cfg, CursorKeys: cursorKeys, Clock: d.Clock,
 	})
 	if err != nil {
@@ -94,9 +96,14 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		return opened, err
 	}
 	opened.Ready = s.opened.Ping
-	opened.Jobs = []sweep.Job{{
-		Name: "expired records of extensions", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.metrics.countSwept(s.opened.Sweep),
-	}}
+	for kind, name := range sweepNames {
+		opened.Jobs = append(opened.Jobs, sweep.Job{
+			Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
+			Run: s.metrics.countSwept(func(ctx context.Context, now time.Time, limit int) (int, error) {
+				return s.opened.Sweep(ctx, ext.Swept(kind), now, limit)
+			}),
+		})
+	}
 	opened.Start = s.startRelay
 	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
 	opened.Banner = func(base string) string {
@@ -104,6 +111,14 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 			"  holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw\n"
 	}
 	return opened, nil
+}
+
+// sweepNames are what the sweep removes, in logs, metrics and the command sweep.
+var sweepNames = [ext.SweptKinds]string{
+	ext.SweptRecords: "expired records of extensions",
+	ext.SweptChanges: "old changes of extensions",
+	ext.SweptAnswers: "old answers of extensions",
+	ext.SweptTokens:  "revocations of expired tokens of extensions",
 }
 
 func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (store, error) {
@@ -163,7 +178,7 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner,
 		}}},
 		{Listener: service.Admin, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
-			Serve: admin.Serve, Error: httpapi.WriteInnerError, Route: func(string) string { return "installs" },
+			Serve: admin.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelAdmin,
 		}}},
 	}, nil
 }
@@ -179,7 +194,7 @@ func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 		k := cfg.TokenKeys[name]
 		keys = append(keys, bearer.Key{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key})
 	}
-	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway})
+	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway, MaxLifetime: cfg.TokenMaxLifetime})
 }
 
 // check reports what is wrong with the keys and with where the audit goes.
@@ -205,5 +220,8 @@ var refusals = service.Refusals{
 	{bearer.ErrMalformed, "bearer-malformed"},
 	{bearer.ErrNotYet, "bearer-clock"},
 	{bearer.ErrForeign, "bearer-foreign"},
+	{bearer.ErrTooLong, "bearer-lifetime"},
+	{ext.ErrTokenExpired, "bearer-expired"},
+	{ext.ErrTokenRevoked, "bearer-revoked"},
 	{ext.ErrRevoked, "install-revoked"},
 }

@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"fmt"
 	"time"
 
 	ext "holdfast/internal/extstorage"
@@ -25,9 +26,38 @@ type token struct {
 	URL     string    `json:"url,omitempty"` // where it is good; "" when this server has no internal listener
 }
 
+// revocation is a token that is to be revoked.
+type revocation struct {
+	owner   ext.Owner // an install, or ext.Services
+	id      string
+	expires ext.Moment // 0: unknown
+}
+
+// read takes what a token says of itself.
+func (r *revocation) read(s *Extensions, token string) error {
+	c, err := s.tokens.Verify(token, s.deps.Clock())
+	if err != nil {
+		return fmt.Errorf("this token need not be revoked: %w", err)
+	}
+	if c.ID == "" {
+		return fault.New(fault.Invalid, "the token has no jti, so it cannot be revoked alone: revoke the install, or change the key that signs tokens")
+	}
+	r.id, r.expires = c.ID, ext.At(c.Ends)+1
+	if grant, err := s.opened.ParseGrant(c.Raw); err == nil {
+		r.owner = grant.Owner
+		return nil
+	}
+	tenant, _, err := httpapi.ParseServiceClaims(c.Raw)
+	r.owner = ext.Services(tenant)
+	return err
+}
+
 // makeToken makes a token of an install, or of a service.
 func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
 	d := s.deps
+	if most := s.cfg.TokenMaxLifetime; r.TTL > most {
+		return t, fault.Newf(fault.Invalid, "--ttl %v: must be at most %v, the setting extstorage.token_max_lifetime", r.TTL, most)
+	}
 	if d.Unsaved[tokenSecret] {
 		return t, fault.New(fault.Invalid, "the secrets file has no key for tokens yet: start the server of this release once")
 	}

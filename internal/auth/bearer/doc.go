@@ -24,6 +24,8 @@ var (
 	ErrExpired error = fault.New(fault.Denied, "token has expired")
 	// ErrNotYet: the token is of a time to come, or one of the clocks is wrong.
 	ErrNotYet error = fault.New(fault.Denied, "token is not valid yet")
+	// ErrTooLong: the token would be good for longer than a token may.
+	ErrTooLong error = fault.New(fault.Denied, "token is good for longer than this server accepts")
 	// ErrForeign: the token is from or for somebody else.
 	ErrForeign error = fault.New(fault.Denied, "token is of another issuer or for another audience")
 )

@@ -39,6 +39,9 @@ type Options struct {
 
 	// Leeway is how far another machine's clock may be off, in either direction.
 	Leeway time.Duration
+
+	// MaxLifetime, when above 0, is how long a token may be good for.
+	MaxLifetime time.Duration
 }
 
 // Keyring verifies tokens and signs them. It is safe for concurrent use.
@@ -66,6 +69,7 @@ type Claims struct {
 	ID       string // jti
 	Audience []string
 	Expires  time.Time // always set; the others are zero when the token does not say
+	Ends     time.Time // when Verify begins to refuse it: Expires and the leeway
 	IssuedAt time.Time
 	From     time.Time       // nbf
 	Raw      json.RawMessage // the whole object, strict JSON; not to be changed
@@ -121,7 +125,8 @@ func (k *Keyring) Parse(header string, now time.Time) (Claims, error) {
 }
 
 // Verify checks the token's signature, what it must say and its times. The
-// errors are ErrMalformed, ErrSignature, ErrExpired, ErrNotYet and ErrForeign.
+// errors are ErrMalformed, ErrSignature, ErrExpired, ErrNotYet, ErrTooLong and
+// ErrForeign.
 func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 	v, known := k.verified.Get(token)
 	if !known {
@@ -129,6 +134,7 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 		if v, err = k.verify(token); err != nil {
 			return Claims{}, err
 		}
+		v.Ends = v.Expires.Add(k.opts.Leeway)
 	}
 	if err := k.valid(&v, now); err != nil {
 		return Claims{}, err
@@ -245,11 +251,25 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 		return ErrExpired
 	case v.hasFrom && v.From.After(latest), v.hasIssuedAt && v.IssuedAt.After(latest):
 		return ErrNotYet
+	case k.opts.MaxLifetime > 0 && v.Expires.Sub(v.begins(now)) > k.opts.MaxLifetime:
+		return ErrTooLong
 	case k.opts.Issuer != "" && v.Issuer != k.opts.Issuer,
 		k.opts.Audience != "" && !slices.Contains(v.Audience, k.opts.Audience):
 		return ErrForeign
 	}
 	return nil
+}
+
+// begins is when a token begins to be good. One that does not say may have been made
+// now.
+func (v *verified) begins(now time.Time) time.Time {
+	switch {
+	case v.hasIssuedAt:
+		return v.IssuedAt
+	case v.hasFrom:
+		return v.From
+	}
+	return now
 }
 
 // Sign makes a token that is good from now for ttl, at least a second. claims
@@ -264,6 +284,9 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	}
 	if ttl < time.Second {
 		return "", fault.New(fault.Invalid, "a token must be good for a second at least")
+	}
+	if k.opts.MaxLifetime > 0 && ttl > k.opts.MaxLifetime {
+		return "", fault.Newf(fault.Invalid, "a token may be good for %v at most", k.opts.MaxLifetime)
 	}
 	raw, err := json.Marshal(claims)
 	if err != nil {

@@ -183,7 +183,7 @@ func TestSignVerify(t *testing.T) {
 		verifier := keyring(t, Options{Keys: []Key{{"k0", HS256, secret + "another"}, {"k1", c.alg, c.public}}, Issuer: "holdfast", Audience: "ext"})
 		got, err := verifier.Parse("bearer  "+token, now.Add(59*time.Second))
 		want := Claims{
-			KeyID: "k1", Issuer: "holdfast", Audience: []string{"ext"}, Expires: now.Add(time.Minute), IssuedAt: now,
+			KeyID: "k1", Issuer: "holdfast", Audience: []string{"ext"}, Expires: now.Add(time.Minute), Ends: now.Add(time.Minute), IssuedAt: now,
 			Raw: json.RawMessage(`{"aud":"ext","exp":1790000060,"iat":1790000000,"iss":"holdfast","n":9007199254740993,"tenant_id":"t"}`),
 		}
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
@@ -560,6 +560,53 @@ func TestKeyringPrintsNoSecret(t *testing.T) {
 		if got := fmt.Sprintf(verb, k); got != "bearer.Keyring(1 keys)" {
 			t.Errorf("%s prints %s", verb, got)
 		}
+	}
+}
+
+// TestMaxLifetime: a token is good for so long at most, from when it says that it
+// begins.
+func TestMaxLifetime(t *testing.T) {
+	t.Parallel()
+	const leeway, most = 5 * time.Second, time.Hour
+	k := keyring(t, Options{Keys: []Key{{"", HS256, secret}}, Leeway: leeway, MaxLifetime: most})
+	at := now.Unix()
+	for _, c := range []struct {
+		name, claims string
+		want         error
+	}{
+		{"as long as a token may", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at, at+3600), nil},
+		{"a second more", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at, at+3601), ErrTooLong},
+		{"a second more, of which the most is over", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at-3600, at+1), ErrTooLong},
+		{"made in the future", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at+6, at+3600), ErrNotYet},
+		{"by nbf", fmt.Sprintf(`{"nbf":%d,"exp":%d}`, at-1, at+3600), ErrTooLong},
+		{"iat counts before nbf", fmt.Sprintf(`{"iat":%d,"nbf":%d,"exp":%d}`, at-60, at, at+3600), ErrTooLong},
+		{"without a beginning", fmt.Sprintf(`{"exp":%d}`, at+3600), nil},
+		{"without a beginning, too long", fmt.Sprintf(`{"exp":%d}`, at+3601), ErrTooLong},
+		{"for centuries", `{"iat":0,"exp":9007199254740992}`, ErrTooLong},
+		{"too long, and expired", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at-7200, at-5), ErrExpired},
+	} {
+		for _, when := range []string{"first", "remembered"} {
+			if _, err := k.Verify(signed(t, `{"alg":"HS256"}`, c.claims), now); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v, want %v", c.name, when, err, c.want)
+			}
+		}
+	}
+	if _, err := k.Sign(map[string]any{}, now, most+time.Second); !fault.Is(err, fault.Invalid) {
+		t.Errorf("signed for too long: %v", err)
+	}
+	token, err := k.Sign(map[string]any{}, now, most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := k.Verify(token, now)
+	if err != nil || !c.Ends.Equal(now.Add(most+leeway)) {
+		t.Fatalf("it ends %v, %v", c.Ends, err)
+	}
+	if _, err := k.Verify(token, c.Ends.Add(-time.Nanosecond)); err != nil {
+		t.Errorf("before its end: %v", err)
+	}
+	if _, err := k.Verify(token, c.Ends); !errors.Is(err, ErrExpired) {
+		t.Errorf("at its end: %v", err)
 	}
 }
 

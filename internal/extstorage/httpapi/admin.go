@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Admin serves /ext/installs/ on the admin listener, whose token has been asked
-// for: what operators register of installs.
+// Admin serves /ext/installs/ and /ext/tokens on the admin listener, whose token has
+// been asked for: what operators register of installs, and which tokens they revoke.
 type Admin struct {
 	Service *ext.Service
 	Clock   clock.Clock
@@ -23,7 +23,17 @@ type Admin struct {
 
 // OwnsAdmin reports whether a raw path on the admin listener belongs to extension
 // storage.
-func OwnsAdmin(path string) bool { return strings.HasPrefix(path, "/ext/installs/") }
+func OwnsAdmin(path string) bool {
+	return strings.HasPrefix(path, "/ext/installs/") || path == adminTokens || strings.HasPrefix(path, adminTokens+"/")
+}
+
+// LabelAdmin is Label for the admin listener.
+func LabelAdmin(path string) string {
+	if strings.HasPrefix(path, adminTokens) {
+		return "tokens"
+	}
+	return "installs"
+}
 
 // adminTimeout is the time of an operator's request.
 const adminTimeout = 30 * time.Second
@@ -39,6 +49,9 @@ var adminActions = map[string]func(*exchange) error{
 func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", private)
 	s, err := web.Segments(at.Path)
+	if err == nil && strings.HasPrefix(at.Path, adminTokens) {
+		return h.serveTokens(w, r, s)
+	}
 	if err != nil || len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
 		return errRoute
 	}

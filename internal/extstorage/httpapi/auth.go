@@ -50,6 +50,7 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 		return unauthenticated(errClaims)
 	}
 	web.Identify(x.out, client(grant.Owner.Tenant))
+	grant.Token = ext.Token{ID: c.ID, Ends: c.Ends}
 	x.ask.Grant, x.ask.Caller = grant, ext.Caller{Kind: "token", ID: cmp.Or(c.Subject, c.ID)}
 	return nil
 }
@@ -65,9 +66,9 @@ var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 // and -.
 func ValidService(name string) bool { return serviceName.MatchString(name) }
 
-// serviceClaims reads a service's token: the tenant for which it may speak, and
+// ParseServiceClaims reads a service's token: the tenant for which it may speak, and
 // its name. One that names an install is a client's, and no good here.
-func serviceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
+func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return "", "", errClaims

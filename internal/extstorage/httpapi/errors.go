@@ -139,6 +139,8 @@ func statusOf(err error, code fault.Code) (int, string) {
 		return http.StatusPreconditionFailed, codeMismatch
 	case mismatch:
 		return http.StatusConflict, codeMismatch
+	case errors.Is(err, ext.ErrTokenRevoked), errors.Is(err, ext.ErrTokenExpired):
+		return http.StatusUnauthorized, codeStranger
 	case errors.Is(err, ext.ErrKeyReused):
 		return http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED"
 	case errors.Is(err, ext.ErrChangesGone):

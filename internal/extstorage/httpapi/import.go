@@ -254,11 +254,19 @@ func (f *fields) moment(name string) ext.Moment {
 	if !f.has(name) {
 		return 0
 	}
-	t, err := time.Parse(time.RFC3339, f.text(name))
-	if err != nil {
-		f.fail(name, "must be a time such as 2026-11-21T15:04:05.123Z")
+	m, ok := parseMoment(f.text(name))
+	if !ok {
+		f.fail(name, notMoment)
 	}
-	return max(ext.At(t), 1) // 0 would be never
+	return m
+}
+
+const notMoment = "must be a time such as 2026-11-21T15:04:05.123Z"
+
+// parseMoment reads a time by RFC 3339.
+func parseMoment(text string) (ext.Moment, bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	return max(ext.At(t), 1), err == nil // 0 would be never
 }
 
 // step puts the lines that were gathered. Also an import of nothing has one, in

@@ -127,12 +127,15 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	if err != nil {
 		return err
 	}
-	tenant, service, err := serviceClaims(c.Raw)
+	tenant, service, err := ParseServiceClaims(c.Raw)
 	if err != nil {
 		return unauthenticated(err)
 	}
 	web.Identify(x.out, client(tenant))
-	x.ask.Grant = ext.Grant{Owner: ext.Owner{Tenant: tenant}, Every: ext.Read | ext.Modify}
+	x.ask.Grant = ext.Grant{
+		Owner: ext.Owner{Tenant: tenant}, Every: ext.Read | ext.Modify,
+		Token: ext.Token{ID: c.ID, Service: true, Ends: c.Ends},
+	}
 	x.ask.Caller = ext.Caller{Kind: "runner", ID: service}
 	if id := x.in.Header.Get("X-Invocation-Id"); id != "" {
 		if len(id) > maxInvocation || strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {

@@ -119,7 +119,7 @@ func start(t testing.TB, with setup) *server {
 	}
 	validator := newValidator()
 	s.service, err = ext.NewService(ext.Options{
-		Store: s.store, Inspector: s.store, Registry: s.store, Installs: s.store, Validators: validator, Documents: validator,
+		Store: s.store, Inspector: s.store, Registry: s.store, Installs: s.store, Tokens: s.store, Validators: validator, Documents: validator,
 		Config: config, CursorKeys: [][]byte{[]byte(strings.Repeat("c", 32))}, Clock: s.clock.Now, After: with.after,
 	})
 	if err != nil {

@@ -34,6 +34,8 @@ const fill = `
 		FROM install, generate_series(1, 400) s;
 	INSERT INTO ext_storage_answers SELECT tenant, install, 'once-' || n, 'x', '[]', timestamptz '2024-02-01 00:00Z' + n * interval '1 h'
 		FROM install, generate_series(1, 50) n;
+	INSERT INTO ext_storage_revoked_tokens SELECT tenant, install, 'token-' || n, timestamptz '2024-02-01 00:00Z' + n * interval '1 h', '2024-01-01'
+		FROM install, generate_series(1, 50) n;
 	INSERT INTO ext_storage_outbox SELECT tenant, install, s, 'extstorage.put', 'ns-1/key-1', '{}', '2024-02-01' FROM install, generate_series(1, 100) s;
 	INSERT INTO ext_storage_usage SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 3000);
 	INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, created_at, updated_at)
@@ -72,6 +74,7 @@ func hot() []step {
 		reclaim  = "ext_storage_reclaim_idx"
 		changes  = "ext_storage_changes_pkey"
 		answers  = "ext_storage_answers_pkey"
+		tokens   = "ext_storage_revoked_tokens_pkey"
 		tenant   = filledTenant
 		install  = filledInstall
 		document = `{"type":"object"}`
@@ -111,9 +114,22 @@ func hot() []step {
 		{"schema", sqlSchema, []any{tenant, install, "ns-1", 3}, []string{schemas}},
 		{"active schema", sqlActive, []any{tenant, install, "ns-1"}, []string{active}},
 		{"install", sqlInstall, []any{tenant, install}, []string{"ext_storage_installs_pkey"}},
-		{"what is due", sqlDue, []any{at, at, at, 100},
-			[]string{"ext_storage_sweep_idx", "ext_storage_changes_sweep_idx", "ext_storage_answers_sweep_idx"}},
+		{"install and revoked tokens", sqlInstallState, []any{tenant, install, at}, []string{"ext_storage_installs_pkey", tokens}},
+		{"revoked tokens", sqlRevokedTokens, []any{tenant, install, at}, []string{tokens}},
+		{"revoke a token", sqlRevokeToken, []any{tenant, install, "new", at, at}, nil},
+		{"sweep tokens", sqlSweepTokens, []any{tenant, install, []string{"token-1"}, at}, []string{tokens}},
 		{"sweep", sqlSweep, []any{tenant, install, later, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
+	}
+}
+
+// due are the statements that find what a sweep removes, on Citus on all nodes.
+func due() []step {
+	args := []any{now(filledAt), 100}
+	return []step{
+		{"records that are due", sqlDueRecords, args, []string{"ext_storage_sweep_idx"}},
+		{"changes that are due", sqlDueChanges, args, []string{"ext_storage_changes_sweep_idx"}},
+		{"answers that are due", sqlDueAnswers, args, []string{"ext_storage_answers_sweep_idx"}},
+		{"tokens that are due", sqlDueTokens, args, []string{"ext_storage_revoked_tokens_sweep_idx"}},
 	}
 }
 
@@ -125,7 +141,7 @@ func TestPlans(t *testing.T) {
 	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	testdb.Script(t, url, fill+`; ANALYZE`)
 	e := testdb.Explain(t, url)
-	for _, h := range hot() {
+	for _, h := range append(hot(), due()...) {
 		t.Run(h.name, func(t *testing.T) { e.Uses(t, h.indexes, h.st.SQL, h.args...) })
 	}
 	t.Run("pages", func(t *testing.T) { plansOfPages(t, e) })

@@ -21,7 +21,7 @@ func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error
 // tables are those that have an owner, the first of which the others are beside.
 var tables = []string{
 	"ext_storage_records", "ext_storage_schemas", "ext_storage_usage", "ext_storage_namespaces",
-	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused",
+	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
 }
 
 // Inspection is how the tables of a database stand.

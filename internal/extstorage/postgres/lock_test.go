@@ -291,7 +291,7 @@ func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
 			t.Error(err)
 		}
 		if random.IntN(10) == 0 {
-			if _, err := s.Sweep(t.Context(), w.Now, w.Now, 5); err != nil {
+			if _, err := s.Sweep(t.Context(), ext.SweptRecords, w.Now, w.Now, 5); err != nil {
 				t.Error(err)
 			}
 		}

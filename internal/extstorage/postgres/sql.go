@@ -38,18 +38,18 @@ var (
 
 // The sweep: what has been over for longest of each kind, of any installs.
 var (
-	sqlDue = pgdb.Statement{Name: "ext.sweep_due", SQL: `
-		SELECT kind, tenant_id::text, extension_install_id::text, seq, once_key FROM (
-			(SELECT 1 AS kind, tenant_id, extension_install_id, 0::bigint AS seq, '' AS once_key FROM ext_storage_records
-				WHERE ttl_expires_at <= $1::timestamptz ORDER BY ttl_expires_at LIMIT $4::bigint)
-			UNION ALL
-			(SELECT 2, tenant_id, extension_install_id, seq, '' FROM ext_storage_changes
-				WHERE at <= $2::timestamptz ORDER BY at, tenant_id, extension_install_id, seq LIMIT $4::bigint)
-			UNION ALL
-			(SELECT 3, tenant_id, extension_install_id, 0, once_key FROM ext_storage_answers
-				WHERE at <= $3::timestamptz ORDER BY at LIMIT $4::bigint)
-		) due
-		ORDER BY kind LIMIT $4::bigint`}
+	sqlDueRecords = pgdb.Statement{Name: "ext.sweep_due_records", SQL: `
+		SELECT tenant_id::text, extension_install_id::text, 0::bigint, '' FROM ext_storage_records
+		WHERE ttl_expires_at <= $1::timestamptz ORDER BY ttl_expires_at LIMIT $2::bigint`}
+	sqlDueChanges = pgdb.Statement{Name: "ext.sweep_due_changes", SQL: `
+		SELECT tenant_id::text, extension_install_id::text, seq, '' FROM ext_storage_changes
+		WHERE at <= $1::timestamptz ORDER BY at, tenant_id, extension_install_id, seq LIMIT $2::bigint`}
+	sqlDueAnswers = pgdb.Statement{Name: "ext.sweep_due_answers", SQL: `
+		SELECT tenant_id::text, extension_install_id::text, 0::bigint, once_key FROM ext_storage_answers
+		WHERE at <= $1::timestamptz ORDER BY at LIMIT $2::bigint`}
+	sqlDueTokens = pgdb.Statement{Name: "ext.sweep_due_tokens", SQL: `
+		SELECT tenant_id::text, extension_install_id::text, 0::bigint, token_id FROM ext_storage_revoked_tokens
+		WHERE expires_at <= $1::timestamptz ORDER BY expires_at LIMIT $2::bigint`}
 	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
 		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
 )
@@ -83,6 +83,25 @@ var (
 	sqlInstall = pgdb.Statement{Name: "ext.install", SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
+	// The first line is the install's, if it is registered; the others are of tokens.
+	sqlInstallState = pgdb.Statement{Name: "ext.install_state", SQL: `
+		SELECT ` + installColumns + `, ''
+		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+		UNION ALL
+		SELECT '', '{}', NULL, NULL, NULL, NULL, NULL, token_id FROM ext_storage_revoked_tokens
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz`}
+	sqlRevokedTokens = pgdb.Statement{Name: "ext.revoked_tokens", SQL: `
+		SELECT token_id, expires_at, revoked_at FROM ext_storage_revoked_tokens
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz
+		ORDER BY token_id`}
+	sqlRevokeToken = pgdb.Statement{Name: "ext.revoke_token", SQL: `
+		INSERT INTO ext_storage_revoked_tokens AS t (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
+		VALUES ($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::timestamptz)
+		ON CONFLICT (tenant_id, extension_install_id, token_id) DO UPDATE
+		SET expires_at = EXCLUDED.expires_at WHERE t.expires_at < EXCLUDED.expires_at`}
+	sqlSweepTokens = pgdb.Statement{Name: "ext.sweep_tokens", SQL: `
+		DELETE FROM ext_storage_revoked_tokens
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND token_id = ANY ($3::text[]) AND expires_at <= $4::timestamptz`}
 	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", SQL: `
 		INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
 		VALUES ($1::uuid, $2::uuid, $3::text, $4::text::jsonb, $5::timestamptz, $6::text::jsonb, $7::timestamptz, $7::timestamptz)

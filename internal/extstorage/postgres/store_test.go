@@ -60,7 +60,7 @@ func harness(t testing.TB, url string, fault func(point string) error) storetest
 func harnessOn(db *pgdb.DB) storetest.Harness {
 	s := postgres.New(db, postgres.Options{})
 	return storetest.Harness{
-		Store: s, Inspector: s, Registry: s, Installs: s,
+		Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
 		Damage: func(t testing.TB, sql string) {
 			if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "damage", SQL: sql}); err != nil {
@@ -177,8 +177,10 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	apply(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "b"})
 	later := start + ext.Moment(ext.ChangesKept.Milliseconds())
 	// The answer and four changes: the one of what expired is a minute younger.
-	if n, err := s.Sweep(ctx, later, later, 100); err != nil || n != 5 {
-		t.Errorf("Sweep: %d, %v", n, err)
+	for kind, want := range map[ext.Swept]int{ext.SweptRecords: 0, ext.SweptChanges: 4, ext.SweptAnswers: 1, ext.SweptTokens: 0} {
+		if n, err := s.Sweep(ctx, kind, later, later, 100); err != nil || n != want {
+			t.Errorf("Sweep of kind %d: %d, %v, want %d", kind, n, err, want)
+		}
 	}
 	schemasAndInstalls(t, s, o)
 }
@@ -214,7 +216,7 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value cano
 	if lost, err := s.Uncounted(ctx, ext.Span{All: true}, 10); err != nil || len(lost) != 0 {
 		t.Errorf("Uncounted: %v, %v", lost, err)
 	}
-	if n, err := s.Sweep(ctx, start+60_000, start+60_000, 10); err != nil || n != 1 {
+	if n, err := s.Sweep(ctx, ext.SweptRecords, start+60_000, start+60_000, 10); err != nil || n != 1 {
 		t.Errorf("Sweep of what has expired: %d, %v", n, err)
 	}
 	feed, err := s.Changes(ctx, o, 2, 10, start)

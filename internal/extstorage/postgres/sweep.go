@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -10,53 +11,67 @@ import (
 type part struct {
 	expired int64    // records
 	changes []int64  // by number
-	answers []string // by key
+	names   []string // of answers by key, of tokens by ID
 }
 
-// What the rows of sqlDue are of.
-const (
-	dueRecord = iota + 1
-	dueChange
-	dueAnswer
-)
+// sweep is a kind of rows: the statement that finds them, and the moment until which
+// they are due.
+type sweep struct {
+	find pgdb.Statement
+	due  func(ext.Moment) ext.Moment
+}
+
+var sweeps = [ext.SweptKinds]sweep{
+	ext.SweptRecords: {sqlDueRecords, func(m ext.Moment) ext.Moment { return m }},
+	ext.SweptChanges: {sqlDueChanges, func(m ext.Moment) ext.Moment { return m - ext.Moment(ext.ChangesKept.Milliseconds()) }},
+	ext.SweptAnswers: {sqlDueAnswers, func(m ext.Moment) ext.Moment { return m - ext.Moment(ext.AnswersKept.Milliseconds()) }},
+	ext.SweptTokens:  {sqlDueTokens, func(m ext.Moment) ext.Moment { return m }},
+}
 
 // Sweep implements extstorage.Store. Every install is a transaction of its own,
 // under the install's lock, so a sweep stands in nobody's way for long and never
 // holds two locks.
-func (s *Store) Sweep(ctx context.Context, at, due ext.Moment, limit int) (swept int, err error) {
+func (s *Store) Sweep(ctx context.Context, kind ext.Swept, at, due ext.Moment, limit int) (swept int, err error) {
 	var (
-		all           map[ext.Owner]*part
-		o             ext.Owner
-		kind          int
-		change        int64
-		answer        string
-		answersBefore = before(due, ext.AnswersKept)
+		all    map[ext.Owner]*part
+		o      ext.Owner
+		change int64
+		name   string
+		until  = now(sweeps[kind].due(due))
 	)
-	err = s.db.ForEach(ctx, sqlDue, []any{now(due), before(due, ext.ChangesKept), answersBefore, int64(limit)},
+	err = s.db.ForEach(ctx, sweeps[kind].find, []any{until, int64(limit)},
 		func() { all = map[ext.Owner]*part{} },
 		func() error {
 			p := all[o]
 			if p == nil {
-				p = &part{changes: []int64{}, answers: []string{}}
+				p = &part{changes: []int64{}, names: []string{}}
 				all[o] = p
 			}
 			switch kind {
-			case dueRecord:
+			case ext.SweptRecords:
 				p.expired++
-			case dueChange:
+			case ext.SweptChanges:
 				p.changes = append(p.changes, change)
-			case dueAnswer:
-				p.answers = append(p.answers, answer)
+			default:
+				p.names = append(p.names, name)
 			}
 			return nil
-		}, &kind, &o.Tenant, &o.Install, &change, &answer)
+		}, &o.Tenant, &o.Install, &change, &name)
 	if err != nil {
 		return 0, err
 	}
 	for o, p := range all {
+		if kind == ext.SweptTokens {
+			n, err := s.db.Exec(ctx, sqlSweepTokens, string(o.Tenant), string(o.Install), p.names, until)
+			if err != nil {
+				return swept, err
+			}
+			swept += int(n)
+			continue
+		}
 		var n int
-		if _, err := s.db.QueryRow(ctx, sqlSweep,
-			[]any{string(o.Tenant), string(o.Install), now(at), now(due), p.expired, p.changes, p.answers, answersBefore}, &n); err != nil {
+		if _, err := s.db.QueryRow(ctx, sqlSweep, []any{string(o.Tenant), string(o.Install), now(at), now(due), p.expired, p.changes, p.names,
+			before(due, ext.AnswersKept)}, &n); err != nil {
 			return swept, err
 		}
 		swept += n

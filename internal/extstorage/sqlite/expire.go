@@ -46,18 +46,18 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 }
 
 // Sweep implements extstorage.Store.
-func (s *Store) Sweep(ctx context.Context, now, due ext.Moment, limit int) (n int, err error) {
+func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "ext.sweep", func(c *sqlite.Conn) error {
-		if n, err = sweepRecords(c, now, due, limit); err != nil {
-			return err
+		switch kind {
+		case ext.SweptRecords:
+			n, err = sweepRecords(c, now, due, limit)
+		case ext.SweptChanges:
+			n, err = sweepOld(c, sqlSweepChanges, int64(due)-ext.ChangesKept.Milliseconds(), limit)
+		case ext.SweptAnswers:
+			n, err = sweepOld(c, sqlSweepAnswers, int64(due)-ext.AnswersKept.Milliseconds(), limit)
+		case ext.SweptTokens:
+			n, err = sweepOld(c, sqlSweepTokens, int64(due), limit)
 		}
-		swept, err := sweepOld(c, sqlSweepChanges, int64(due)-ext.ChangesKept.Milliseconds(), limit-n)
-		if err != nil {
-			return err
-		}
-		n += swept
-		swept, err = sweepOld(c, sqlSweepAnswers, int64(due)-ext.AnswersKept.Milliseconds(), limit-n)
-		n += swept
 		return err
 	})
 	if err != nil {
@@ -68,9 +68,6 @@ func (s *Store) Sweep(ctx context.Context, now, due ext.Moment, limit int) (n in
 
 // sweepOld removes what is from before a moment, the oldest first.
 func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) {
-	if limit <= 0 {
-		return 0, nil
-	}
 	if err := sqlitedb.Exec(c, sql, before, limit); err != nil {
 		return 0, err
 	}

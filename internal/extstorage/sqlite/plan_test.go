@@ -50,6 +50,8 @@ func TestPlans(t *testing.T) {
 		sqlSweepChanges:    "USING COVERING INDEX ext_storage_changes_sweep_idx (at<?)",
 		sqlSweepAnswers:    "USING COVERING INDEX ext_storage_answers_sweep_idx (at<?)",
 		sqlTotals:          "USING COVERING INDEX ext_storage_sweep_idx (ttl_expires_at<?)",
+		sqlSweepTokens:     "USING COVERING INDEX ext_storage_revoked_tokens_sweep_idx (expires_at<?)",
+		sqlRevokedTokens:   "USING PRIMARY KEY " + mine + ")",
 		sqlInstall:         "USING PRIMARY KEY " + mine + ")",
 		sqlListUsage:       "SEARCH u USING PRIMARY KEY ((tenant_id,extension_install_id)>(?,?) AND (tenant_id,extension_install_id)<(?,?))",
 		sqlUncounted:       "USING COVERING INDEX sqlite_autoindex_ext_storage_records_1 ((tenant_id,extension_install_id)>(?,?) AND (tenant_id,extension_install_id)<(?,?))",

@@ -117,6 +117,8 @@ const (
 		ORDER BY at, tenant_id, extension_install_id, seq LIMIT ?2)`
 	sqlSweepAnswers = `DELETE FROM ext_storage_answers WHERE (tenant_id, extension_install_id, once_key) IN (
 		SELECT tenant_id, extension_install_id, once_key FROM ext_storage_answers WHERE at <= ?1 ORDER BY at LIMIT ?2)`
+	sqlSweepTokens = `DELETE FROM ext_storage_revoked_tokens WHERE (tenant_id, extension_install_id, token_id) IN (
+		SELECT tenant_id, extension_install_id, token_id FROM ext_storage_revoked_tokens WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)`
 )
 
 // Schemas.
@@ -147,6 +149,10 @@ const (
 		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,
 			namespaces = excluded.namespaces, revoked_at = CASE WHEN ?10 THEN NULL ELSE revoked_at END, updated_at = excluded.updated_at
 		RETURNING revoked_at, created_at`
+	sqlRevokedTokens = `SELECT token_id, expires_at, revoked_at FROM ext_storage_revoked_tokens` + mine + `AND expires_at > ?3 ORDER BY token_id`
+	sqlRevokeToken   = `INSERT INTO ext_storage_revoked_tokens (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
+		VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at WHERE expires_at < excluded.expires_at`
 	sqlRevokeInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, revoked_at, created_at, updated_at)
 		VALUES (?1, ?2, '', '{}', ?3, ?3, ?3)
 		ON CONFLICT DO UPDATE SET revoked_at = excluded.revoked_at, updated_at = excluded.updated_at WHERE revoked_at IS NULL`

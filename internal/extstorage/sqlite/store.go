@@ -42,6 +42,7 @@ var (
 	_ ext.Inspector = (*Store)(nil)
 	_ ext.Registry  = (*Store)(nil)
 	_ ext.Installs  = (*Store)(nil)
+	_ ext.Tokens    = (*Store)(nil)
 )
 
 // Options of a Store.

@@ -38,6 +38,7 @@ type everything struct {
 	events  []Event
 	schemas []ext.Schema
 	install ext.Install
+	revoked []string
 }
 
 func (u *user) everything() everything {
@@ -46,7 +47,7 @@ func (u *user) everything() everything {
 	if !errors.Is(err, ext.ErrNoInstall) {
 		must(u.t, "Install", err)
 	}
-	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in}
+	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in, u.revoked()}
 }
 
 // faultyStep lets a step fail at its first point, then at its second, until it

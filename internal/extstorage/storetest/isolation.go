@@ -72,7 +72,7 @@ type method struct {
 // methods are all that take an owner. Each can succeed again and again on a user
 // that has the record s/a and the schema 1 of s, which is deprecated.
 func methods() []method {
-	return []method{
+	return append(tokenMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
 			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), mortal("n", "c", `1`, u.now+1))
 			w.IdempotencyKey = &ext.IdempotencyKey{Key: fmt.Sprint(u.now)}
@@ -159,7 +159,7 @@ func methods() []method {
 			_, err := u.h.Installs.Install(ctx, u.owner)
 			return err
 		}},
-	}
+	}...)
 }
 
 // nobody: an owner that is not whole is refused by every method.

@@ -67,9 +67,11 @@ func Migrated(t *testing.T, h Harness) {
 	}
 	equal(t, "events", events, []int64{5, 6, 7})
 	u.now += 10 * day
-	swept, err := h.Store.Sweep(t.Context(), u.now, u.now, 100)
-	must(t, "Sweep", err)
-	equal(t, "swept: changes and the answer", swept, 8)
+	equal(t, "swept: changes and the answer", u.sweep(100), 8)
+	must(t, "RevokeToken", h.Tokens.RevokeToken(t.Context(), u.owner, ext.RevokedToken{ID: "t", ExpiresAt: u.now + day, RevokedAt: u.now}))
+	_, revoked, err := h.Installs.InstallState(t.Context(), u.owner, u.now)
+	must(t, "InstallState", err)
+	equal(t, "revoked tokens", revoked, []string{"t"})
 }
 
 // migratedRegistrations looks at the schemas and at the install.

@@ -201,6 +201,11 @@ func (m *model) remove(now, due ext.Moment, limit int) int {
 // Sweep is Store.Sweep, of this install.
 func (m *model) Sweep(now, due ext.Moment, limit int) int {
 	n := m.remove(now, due, limit)
+	n += m.sweepChanges(due, limit-n)
+	return n + m.sweepAnswers(due, limit-n)
+}
+
+func (m *model) sweepChanges(due ext.Moment, limit int) (n int) {
 	byAge := slices.Clone(m.feed)
 	slices.SortStableFunc(byAge, func(a, b ext.Change) int { return cmp.Compare(a.At, b.At) })
 	for _, c := range byAge {
@@ -209,6 +214,10 @@ func (m *model) Sweep(now, due ext.Moment, limit int) int {
 			n++
 		}
 	}
+	return n
+}
+
+func (m *model) sweepAnswers(due ext.Moment, limit int) (n int) {
 	for key, a := range m.answers {
 		if n < limit && a.at <= due-answersKept {
 			delete(m.answers, key)

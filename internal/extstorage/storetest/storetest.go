@@ -27,6 +27,7 @@ type Harness struct {
 	Inspector ext.Inspector
 	Registry  ext.Registry
 	Installs  ext.Installs
+	Tokens    ext.Tokens
 
 	// Events reads the events that an install has in the outbox, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
@@ -108,6 +109,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Registry", Cases: registryChecks()},
 		{Name: "Restore", Cases: restoreChecks()},
 		{Name: "Installs", Cases: installChecks()},
+		{Name: "Tokens", Cases: tokenChecks()},
 		{Name: "Isolation", Cases: isolationChecks()},
 		{Name: "Usage", Cases: usageChecks()},
 		{Name: "Span", Cases: spanChecks()},

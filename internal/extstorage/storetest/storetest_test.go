@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -21,9 +22,9 @@ func TestMemory(t *testing.T) {
 }
 
 func memoryHarness(fault func(string) error) Harness {
-	m := &memory{fault: fault, models: map[ext.Owner]*model{}, schemas: map[ext.Owner]map[ext.Namespace][]ext.Schema{}, installs: map[ext.Owner]ext.Install{}}
+	m := &memory{fault: fault, models: map[ext.Owner]*model{}, schemas: map[ext.Owner]map[ext.Namespace][]ext.Schema{}, installs: map[ext.Owner]ext.Install{}, tokens: map[ext.Owner][]ext.RevokedToken{}}
 	return Harness{
-		Store: m, Inspector: m, Registry: m, Installs: m,
+		Store: m, Inspector: m, Registry: m, Installs: m, Tokens: m,
 		Events: func(t testing.TB, o ext.Owner) (all []Event) {
 			must(t, "events", m.read(o, func(m *model) error { all = m.events; return nil }))
 			return all
@@ -40,6 +41,7 @@ type memory struct {
 	models   map[ext.Owner]*model
 	schemas  map[ext.Owner]map[ext.Namespace][]ext.Schema // by version
 	installs map[ext.Owner]ext.Install
+	tokens   map[ext.Owner][]ext.RevokedToken
 }
 
 // read runs fn on the owner's model, alone.
@@ -73,13 +75,16 @@ func (s *memory) Apply(ctx context.Context, o ext.Owner, w ext.Write) (a ext.App
 }
 
 // Sweep takes what expired first of all installs, one at a time.
-func (s *memory) Sweep(_ context.Context, now, due ext.Moment, limit int) (n int, err error) {
+func (s *memory) Sweep(_ context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fault("begin"); err != nil {
 		return 0, err
 	}
-	for n < limit {
+	if kind == ext.SweptTokens {
+		return s.sweepTokens(due, limit), nil
+	}
+	for kind == ext.SweptRecords && n < limit {
 		var first *model
 		var until ext.Moment
 		for _, m := range s.models {
@@ -93,9 +98,67 @@ func (s *memory) Sweep(_ context.Context, now, due ext.Moment, limit int) (n int
 		n += first.remove(now, due, 1)
 	}
 	for _, m := range s.models {
-		n += m.Sweep(now, due, limit-n)
+		switch kind {
+		case ext.SweptChanges:
+			n += m.sweepChanges(due, limit-n)
+		case ext.SweptAnswers:
+			n += m.sweepAnswers(due, limit-n)
+		}
 	}
 	return n, nil
+}
+
+func (s *memory) sweepTokens(due ext.Moment, limit int) (n int) {
+	for o, all := range s.tokens {
+		s.tokens[o] = slices.DeleteFunc(all, func(t ext.RevokedToken) bool {
+			gone := n < limit && t.ExpiresAt <= due
+			if gone {
+				n++
+			}
+			return gone
+		})
+	}
+	return n
+}
+
+func (s *memory) RevokedTokens(_ context.Context, o ext.Owner, now ext.Moment) (all []ext.RevokedToken, err error) {
+	err = s.read(o, func(*model) error {
+		for _, t := range s.tokens[o] {
+			if t.ExpiresAt > now {
+				all = append(all, t)
+			}
+		}
+		slices.SortFunc(all, func(a, b ext.RevokedToken) int { return cmp.Compare(a.ID, b.ID) })
+		return nil
+	})
+	return all, err
+}
+
+func (s *memory) RevokeToken(ctx context.Context, o ext.Owner, t ext.RevokedToken) error {
+	return s.write(ctx, o, func(*model) error {
+		for i, old := range s.tokens[o] {
+			if old.ID == t.ID {
+				s.tokens[o][i].ExpiresAt = max(old.ExpiresAt, t.ExpiresAt)
+				return nil
+			}
+		}
+		s.tokens[o] = append(s.tokens[o], t)
+		return nil
+	})
+}
+
+func (s *memory) InstallState(ctx context.Context, o ext.Owner, now ext.Moment) (in ext.Install, revoked []string, err error) {
+	all, err := s.RevokedTokens(ctx, o, now)
+	for _, t := range all {
+		revoked = append(revoked, t.ID)
+	}
+	if err == nil {
+		in, err = s.Install(ctx, o)
+	}
+	if errors.Is(err, ext.ErrNoInstall) {
+		err = nil
+	}
+	return in, revoked, err
 }
 
 func (s *memory) Get(_ context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (r ext.Record, err error) {

@@ -23,6 +23,8 @@ func sweepChecks() []check {
 		{"ChangesOfOneMoment", sweepsChangesOfOneMoment},
 		{"ChangesUnderATurnedClock", sweepsUnderATurnedClock},
 		{"Answers", sweepsAnswers},
+		{"Tokens", sweepsTokens},
+		{"ByKind", sweepsByKind},
 		{"WhileWritten", sweepWhileWritten},
 		{"Fault", sweepFault},
 	}
@@ -42,9 +44,20 @@ func (u *user) sweep(limit int) int {
 	return u.sweepDue(u.now, limit)
 }
 
-func (u *user) sweepDue(due ext.Moment, limit int) int {
+// sweepDue sweeps one kind after the other, at most limit rows together.
+func (u *user) sweepDue(due ext.Moment, limit int) (total int) {
 	u.t.Helper()
-	n, err := u.h.Store.Sweep(u.t.Context(), u.now, due, limit)
+	for kind := range ext.SweptKinds {
+		if total < limit {
+			total += u.sweepKind(kind, due, limit-total)
+		}
+	}
+	return total
+}
+
+func (u *user) sweepKind(kind ext.Swept, due ext.Moment, limit int) int {
+	u.t.Helper()
+	n, err := u.h.Store.Sweep(u.t.Context(), kind, u.now, due, limit)
 	must(u.t, "Sweep", err)
 	if n < 0 || n > limit {
 		u.t.Errorf("Sweep removed %d of at most %d", n, limit)
@@ -292,6 +305,39 @@ func sweepsAnswers(t *testing.T, u *user) {
 	equal(t, "replayed", a.Replayed, false)
 }
 
+// sweepsTokens: the revocation of a token is kept until the token has expired.
+func sweepsTokens(t *testing.T, u *user) {
+	u.clean()
+	for i := range ext.Moment(3) {
+		u.revokeToken(fmt.Sprint(i), u.now+minute+i)
+	}
+	u.now += minute
+	equal(t, "revoked", u.revoked(), []string{"1", "2"})
+	equal(t, "before they are due", u.sweepDue(u.now-1, 10), 0)
+	equal(t, "sweeps", []int{u.sweep(10), u.sweep(10)}, []int{1, 0})
+	u.now += hour
+	equal(t, "sweeps", []int{u.sweep(1), u.sweep(1), u.sweep(1)}, []int{1, 1, 0})
+	equal(t, "with the clock turned back", u.at(u.now-2*hour).revoked(), []string(nil))
+}
+
+// sweepsByKind: a sweep removes and counts rows of its kind, and no others.
+func sweepsByKind(t *testing.T, u *user) {
+	u.clean()
+	u.apply(mortal("s", "a", `1`, u.now+10))
+	for _, key := range []string{"1", "2"} {
+		_, err := u.applyOnce(key, 1)
+		must(t, "Apply", err)
+	}
+	for _, id := range []string{"1", "2", "3", "4"} {
+		u.revokeToken(id, u.now+second)
+	}
+	u.now += 10 * day
+	want := map[ext.Swept]int{ext.SweptTokens: 4, ext.SweptAnswers: 2, ext.SweptRecords: 1, ext.SweptChanges: 1}
+	for _, kind := range []ext.Swept{ext.SweptTokens, ext.SweptAnswers, ext.SweptRecords, ext.SweptChanges} {
+		equal(t, fmt.Sprint("rows of kind ", kind), []int{u.sweepKind(kind, u.now, 100), u.sweepKind(kind, u.now, 100)}, []int{want[kind], 0})
+	}
+}
+
 // sweepWhileWritten: sweeps and writes of the same records never fail; what is
 // written anew stays.
 func sweepWhileWritten(t *testing.T, u *user) {
@@ -308,7 +354,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 		errs := testdb.Together(4, func(caller int) (err error) {
 			for i := caller; i < records && err == nil; i += 4 {
 				if caller == 0 {
-					_, err = u.h.Store.Sweep(t.Context(), u.now, u.now, 7)
+					_, err = u.h.Store.Sweep(t.Context(), ext.SweptRecords, u.now, u.now, 7)
 				} else {
 					_, err = u.try(put("s", fmt.Sprintf("%02d", i), `"alive"`), mortal("t", fmt.Sprint(i), `1`, u.now))
 				}
@@ -331,11 +377,13 @@ func sweepFault(t *testing.T, u *user) {
 	_, err := u.applyOnce("key", 1)
 	must(t, "Apply", err)
 	u.now += 10 * day
-	p.FailEach(t, "Sweep", func() (operation func() error, check func(what string)) {
-		before := u.state()
-		return func() error { _, err := u.h.Store.Sweep(t.Context(), u.now, u.now, 100); return err },
-			func(what string) { equal(t, "what a client sees after "+what, u.state().records, before.records) }
-	})
+	for kind := range ext.SweptKinds {
+		p.FailEach(t, "Sweep", func() (operation func() error, check func(what string)) {
+			before := u.state()
+			return func() error { _, err := u.h.Store.Sweep(t.Context(), kind, u.now, u.now, 100); return err },
+				func(what string) { equal(t, "what a client sees after "+what, u.state().records, before.records) }
+		})
+	}
 	u.drain()
 	equal(t, "records", u.audited().Keys, int64(1))
 	equal(t, "the last change", u.state().last, ext.Seq(5))

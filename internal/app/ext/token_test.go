@@ -1,0 +1,85 @@
+package ext_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// TestRevokeTokenCommand: a token is revoked by itself or by its ID, of an install or
+// of services, beside a server that is open on the same database.
+func TestRevokeTokenCommand(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, p operator) {
+		o := owned(1, 1)
+		flags := []string{"--tenant", string(o.Tenant), "--install", string(o.Install)}
+		services := []string{"--tenant", string(o.Tenant), "--services"}
+		with := func(args []string, more ...string) []string { return append(more, args...) }
+		type made struct {
+			Token, ID string
+			Expires   time.Time
+		}
+		mint := func(args ...string) (m made) {
+			t.Helper()
+			if err := json.Unmarshal([]byte(strings.Join(p.prints(append([]string{"ext", "token", "--json"}, args...)...), "\n")), &m); err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		fails := func(says string, args ...string) {
+			t.Helper()
+			if status, out, errs := p.types(args...); status != 1 || !strings.Contains(errs, says) {
+				t.Errorf("%v: status %d, %s%s, want %s", args, status, out, errs, says)
+			}
+		}
+		one := mint(with(flags, "--namespace", "a=rw")...)
+		service := mint("--tenant", string(o.Tenant), "--service", "runner")
+		if one.ID == "" || one.ID == service.ID {
+			t.Fatalf("tokens with the IDs %q and %q", one.ID, service.ID)
+		}
+		if out := p.prints("ext", "token", "revoke", one.Token); !strings.Contains(out[0], "revoked token "+one.ID+" until ") {
+			t.Errorf("revoked: %v", out)
+		}
+		p.prints("ext", "token", "revoke", service.Token)
+		p.prints(with(flags, "ext", "token", "revoke", "--id", "lost")...)
+		p.prints(with(services, "ext", "token", "revoke", "--id", "other", "--expires", time.Now().Add(time.Hour).Format(time.RFC3339))...)
+
+		list := func(args []string, want ...string) {
+			t.Helper()
+			var ids []string
+			for _, line := range p.prints(with(args, "ext", "token", "revoked")...)[1:] {
+				ids = append(ids, strings.Fields(line)[0])
+			}
+			for _, id := range want {
+				if !strings.Contains(strings.Join(ids, " "), id) || len(ids) != len(want) {
+					t.Errorf("%v: revoked are %v, want %v", args, ids, want)
+				}
+			}
+		}
+		list(flags, one.ID, "lost")
+		list(services, service.ID, "other")
+		list([]string{"--tenant", string(o.Tenant), "--install", string(owned(1, 2).Install)})
+		all, err := p.records.RevokedTokens(t.Context(), o)
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		for _, token := range all {
+			if token.ID == one.ID && (token.ExpiresAt < ext.At(one.Expires) || token.ExpiresAt > ext.At(one.Expires.Add(time.Minute))) {
+				t.Errorf("the entry of a token until %v is kept until %v", one.Expires, token.ExpiresAt.Time())
+			}
+		}
+
+		fails("TOKEN or --id is required", with(flags, "ext", "token", "revoke")...)
+		fails("leave the flags out", with(flags, "ext", "token", "revoke", one.Token)...)
+		fails("need not be revoked", "ext", "token", "revoke", one.Token+"x")
+		fails("--install must be a UUID", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
+		fails("must be in the future", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
+		fails("--expires must be a time", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "soon")...)
+		fails("--ttl 2160h0m1s: must be at most 2160h0m0s, the setting extstorage.token_max_lifetime",
+			with(flags, "ext", "token", "--namespace", "a=rw", "--ttl", "2160h1s")...)
+		mint(with(flags, "--namespace", "a=rw", "--ttl", "2160h")...)
+	})
+}

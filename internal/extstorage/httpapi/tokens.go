@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"net/http"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// adminTokens is where operators list the revoked tokens of an install or, without
+// one, of a tenant's services; a token below it is revoked by DELETE.
+const adminTokens = "/ext/tokens"
+
+// serveTokens serves the paths of revoked tokens.
+func (h *Admin) serveTokens(w http.ResponseWriter, r *http.Request, s []string) (err error) {
+	var names []string
+	var act func(*exchange) error
+	x := &exchange{in: r, out: w, service: h.Service}
+	method := http.MethodGet
+	switch len(s) {
+	case 2:
+		names, act = []string{"tenant", "install"}, (*exchange).listRevokedTokens
+	case 3:
+		method, names = http.MethodDelete, []string{"tenant", "install", "expires"}
+		act = func(x *exchange) error { return x.revokeToken(s[2]) }
+	default:
+		return errRoute
+	}
+	if r.Method != method {
+		w.Header().Set("Allow", method)
+		return errMethod
+	}
+	if x.query, err = parseQuery(r.URL.RawQuery, names); err != nil {
+		return err
+	}
+	tenant, err := ext.ParseTenantID(x.query.text("tenant"))
+	if err != nil {
+		return under("/tenant", err)
+	}
+	x.ask.Grant.Owner = ext.Services(tenant)
+	if install := x.query.text("install"); install != "" {
+		if x.ask.Grant.Owner.Install, err = ext.ParseInstallID(install); err != nil {
+			return under("/install", err)
+		}
+	}
+	return x.within(adminTimeout, func() error { return act(x) })
+}
+
+func (x *exchange) revokeToken(id string) error {
+	var expires ext.Moment
+	if text := x.query.text("expires"); text != "" {
+		var ok bool
+		if expires, ok = parseMoment(text); !ok {
+			return invalid("/expires", notMoment)
+		}
+	}
+	if _, err := x.service.RevokeToken(x.ctx(), x.ask.Grant.Owner, id, expires); err != nil {
+		return err
+	}
+	return x.nothing()
+}
+
+func (x *exchange) listRevokedTokens() error {
+	all, err := x.service.RevokedTokens(x.ctx(), x.ask.Grant.Owner)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, append(appendList([]byte(`{"revoked":`), all, func(b []byte, t *ext.RevokedToken) []byte {
+		b = appendString(key(append(b, '{'), "id"), t.ID)
+		b = appendMoment(key(b, "revokedAt"), t.RevokedAt)
+		return append(appendMoment(key(b, "expiresAt"), t.ExpiresAt), '}')
+	}), '}'))
+}
