@@ -117,7 +117,7 @@ func hot() []step {
 		{"install and revoked tokens", sqlInstallState, []any{tenant, install, at}, []string{"ext_storage_installs_pkey", tokens}},
 		{"revoked tokens", sqlRevokedTokens, []any{tenant, install, at}, []string{tokens}},
 		{"revoke a token", sqlRevokeToken, []any{tenant, install, "new", at, at}, nil},
-		{"sweep tokens", sqlSweepTokens, []any{tenant, install, []string{"token-1"}, at}, []string{tokens}},
+		{"sweep tokens", sqlSweepTokens, []any{tenant, install, []string{"token-1"}, later}, []string{tokens}},
 		{"sweep", sqlSweep, []any{tenant, install, later, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
 	}
 }
