@@ -19,15 +19,8 @@ var (
 	commit  = ""
 )
 
-// heapFloor is memory that is allocated first of all and never touched, so it takes
-// address space only. The garbage collector starts when the heap has doubled, and
-// under load one of 5 MB doubles every few hundred requests. With the floor it runs a
-// quarter as often, for as much more memory at most. GOGC=400 takes as little CPU, but
-// five times the memory of a large heap.
-const heapFloor = 16 << 20
-
 func main() {
-	floor := make([]byte, heapFloor) // later it could get memory that was used, and is cleared
+	floor := make([]byte, app.HeapFloor) // later it could get memory that was used, and is cleared
 	code := cli.Main(cli.Env{
 		Args:    os.Args[1:],
 		Environ: os.Environ(),

@@ -45,6 +45,10 @@ type Options struct {
 	Migrate bool        // Serve migrates database servers too
 	Leave   bool        // tables and nodes stay as they are
 	Notify  string      // socket of the service manager to notify, or ""
+
+	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; "" when
+	// the server is to set the limit itself.
+	MemoryLimit string
 }
 
 // App is a server with its open services.
@@ -54,6 +58,7 @@ type App struct {
 	version  Version
 	migrate  bool
 	manager  string // Options.Notify
+	limit    string // Options.MemoryLimit
 	log      *slog.Logger
 	metrics  *obs.Metrics
 	refused  *prometheus.CounterVec // requests that were not let in, by service and reason
@@ -75,7 +80,7 @@ type opened struct {
 // Open opens every service that is enabled. Embedded databases are migrated;
 // database servers may be away. The caller must Close.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, now: o.Clock}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
 		a.now = clock.System
 	}

@@ -37,6 +37,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	used    int64
+	peak    int64
 	clients map[string]*client // those that use something or wait
 	waiting int
 	refused int64
@@ -123,7 +124,8 @@ func (p *Pool) Move(from, to string, n int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.take(p.client(to), n)
+	p.client(to).used += n
+	p.used += n
 	p.giveBack(from, n)
 }
 
@@ -273,6 +275,7 @@ func (p *Pool) forget(name string, c *client) {
 func (p *Pool) take(c *client, n int64) {
 	c.used += n
 	p.used += n
+	p.peak = max(p.peak, p.used)
 }
 
 func (p *Pool) dequeue(name string, c *client, i int) {
@@ -300,6 +303,15 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
+}
+
+// TakePeak returns the most units that were used at once since the last call.
+func (p *Pool) TakePeak() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	peak := p.peak
+	p.peak = p.used
+	return peak
 }
 
 // Load is the share of the capacity that is used, plus the share of the places

@@ -77,5 +77,8 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 // releaseMemory gives all memory of a request back.
 func (r *response) releaseMemory() { ReleaseMemory(r, r.charged) }
 
+// TakePeak returns the most bytes that were used at once since the last call.
+func (m *Memory) TakePeak() int64 { return m.bytes.TakePeak() }
+
 // Stats is the state of the budget, in bytes.
 func (m *Memory) Stats() fair.Stats { return m.bytes.Stats() }

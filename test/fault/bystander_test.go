@@ -86,12 +86,20 @@ func (h *house) wire(req *http.Request) []byte {
 // before they are read, and some more.
 func (h *house) dial(buffer int) *net.TCPConn {
 	h.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(h.server.URL, "http://"))
+	conn, err := h.connect(buffer)
 	must(h.t, err)
 	h.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// connect is dial from any goroutine. The caller closes the connection.
+func (h *house) connect(buffer int) (*net.TCPConn, error) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.server.URL, "http://"))
+	if err != nil {
+		return nil, err
+	}
 	tcp := conn.(*net.TCPConn)
-	must(h.t, tcp.SetReadBuffer(buffer))
-	return tcp
+	return tcp, tcp.SetReadBuffer(buffer)
 }
 
 // resident is a line of what the system knows of the server's memory, such as

@@ -31,7 +31,7 @@ func (c *command) serve() *cobra.Command {
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
 				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true,
-				Notify: c.getenv("NOTIFY_SOCKET", ""),
+				Notify: c.getenv("NOTIFY_SOCKET", ""), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
 			})
 			if err != nil {
 				return err

@@ -89,6 +89,20 @@ func (d *Database) Queued() int {
 	return d.file.Queued()
 }
 
+// connMemory is about what a connection to a database server keeps: buffers and the
+// descriptions of its statements.
+const connMemory = 256 << 10
+
+// Memory is the most that connections and their caches take, in bytes: in the heap of
+// the runtime and outside of it, where SQLite has its own.
+func (d *Database) Memory() (heap, outside int64) {
+	if d.file != nil {
+		return 0, d.file.CacheBytes()
+	}
+	_, _, most := d.Connections()
+	return int64(most) * connMemory, 0
+}
+
 // Backup copies a SQLite file to path while it is in use.
 func (d *Database) Backup(ctx context.Context, path string) error {
 	if err := d.file.Backup(ctx, path); err != nil || d.AfterBackup == nil {

@@ -91,13 +91,13 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`}
 	if mode&sqlite.OpenReadWrite == 0 {
 		// There are many, and each drops its cache when it begins to read after
-		// a write. The driver's allocator takes 8 KiB for a page of 4.
-		pragmas = append(pragmas, `cache_size = -128`)
+		// a write.
+		pragmas = append(pragmas, cacheSize(readerCache))
 	} else {
 		if err := keepLog(conn); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		pragmas = append(pragmas, `cache_size = -4096`,
+		pragmas = append(pragmas, cacheSize(writerCache),
 			`synchronous = FULL`, `wal_autocheckpoint = 4000`, `journal_size_limit = 67108864`)
 	}
 	for _, p := range pragmas {
@@ -106,6 +106,24 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 		}
 	}
 	return conn, nil
+}
+
+// Bytes of pages that a connection keeps of the file. The driver's allocator takes
+// 8 KiB for a page of 4.
+const (
+	readerCache = 128 << 10
+	writerCache = 4 << 20
+	perPage     = 2
+	perConn     = 128 << 10 // what a connection has besides
+)
+
+func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }
+
+// CacheBytes is the most memory that the connections keep, outside of the heap of the
+// runtime.
+func (db *DB) CacheBytes() int64 {
+	readers := int64(cap(db.readers.free))
+	return writerCache*perPage + perConn + readers*(readerCache*perPage+perConn)
 }
 
 // patience is how long a connection waits for another process.

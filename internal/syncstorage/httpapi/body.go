@@ -33,11 +33,12 @@ const (
 )
 
 // LargestRequest is the most memory that a request needs at once, in bytes: a POST as
-// large as the limits allow.
+// large as the limits allow, or a listing that is gathered.
 func LargestRequest(l ss.Limits) int64 {
 	body := l.MaxRequestBytes
 	for name := range l.Collections {
 		body = max(body, l.For(name).MaxRequestBytes)
 	}
-	return max((1+workCopies)*(body+pieceBytes)+listedPerWritten*l.MaxPostRecords*itemBytes, listMemory)
+	post := (1+workCopies)*(body+pieceBytes) + listedPerWritten*l.MaxPostRecords*itemBytes
+	return max(post, int64(ss.GatherMax+bufferFor(ss.GatherMax)))
 }

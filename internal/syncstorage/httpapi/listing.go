@@ -21,33 +21,63 @@ func (h *Handler) list(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, listMemory); err != nil {
-		return err
-	}
-	l, err := h.Service.List(x.in.Context(), x.owner, q, x.idle)
+	l, e, err := h.open(x, q)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
+	defer e.close()
 	x.modified(l.Modified)
 	x.records(l.Records)
 	if l.More {
 		x.out.Header().Set("X-Weave-Next-Offset", l.Next.Token())
 	}
-	return form.send(x, l, q.Full)
+	return form.send(x, l, e, q.Full)
 }
 
-// listMemory is charged before a listing is read, when nobody knows how large it is:
-// what is gathered, and a buffer for that.
-const listMemory = ss.GatherMax + ss.GatherMax*9/8 + 4*pieceBytes
-
-// idle waits for what others have, without a slot and without memory.
-func (x *exchange) idle(wait func() error) error {
-	web.ReleaseMemory(x.out, listMemory)
-	if err := web.WithoutSlot(x.out, x.in, wait); err != nil {
-		return err
+// open reads a listing, and returns it when there is memory for it and for its encoder.
+// How much that is shows only then. If it has to wait, it drops the listing and reads
+// it again, so that what waits has nothing; what is read meanwhile, the connections of
+// the database bound.
+func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
+	var charged int64
+	idle := func(wait func() error) error {
+		web.ReleaseMemory(x.out, charged)
+		if err := web.WithoutSlot(x.out, x.in, wait); err != nil {
+			return err
+		}
+		return web.ChargeMemory(x.out, x.in, charged)
 	}
-	return web.ChargeMemory(x.out, x.in, listMemory)
+	for {
+		l, err := h.Service.List(x.in.Context(), x.owner, q, idle)
+		if err != nil {
+			return nil, nil, err
+		}
+		e := newEncoder(x.out, bufferOf(l, q.Full))
+		need := int64(l.Memory + cap(e.b))
+		if need <= charged || web.TryChargeMemory(x.out, need-charged) {
+			web.ReleaseMemory(x.out, charged-need)
+			return l, e, nil
+		}
+		e.close()
+		l.Close()
+		if err := web.ChargeMemory(x.out, x.in, need-charged); err != nil {
+			return nil, nil, err
+		}
+		charged = need
+	}
+}
+
+// bufferOf is the buffer with which a listing is sent.
+func bufferOf(l *ss.Listing, full bool) int {
+	switch {
+	case !l.Gathered:
+		return streamBytes
+	case full:
+		return bufferFor(l.Memory)
+	default:
+		return bufferFor(l.Records * (ss.MaxIDLength + len(`"",`)))
+	}
 }
 
 // listing reads what a listing is asked for. Unknown arguments are ignored.
@@ -112,29 +142,7 @@ func splitIDs(s string) []string {
 // its length, unless most of its characters have to be escaped; a streamed one as the
 // buffer fills. Its error is the store's, or the client's who does not take the answer;
 // in both cases part of it may be out already.
-func (f layout) send(x *exchange, l *ss.Listing, full bool) error {
-	size := streamBytes
-	switch {
-	case l.Gathered && full:
-		size = bufferFor(l.Memory)
-	case l.Gathered:
-		size = bufferFor(l.Records * (ss.MaxIDLength + len(`"",`)))
-	}
-	memory := listMemory
-	keep := func(n int) error { // so much of the memory from here on
-		change := int64(n - memory)
-		memory = n
-		if change > 0 {
-			return web.ChargeMemory(x.out, x.in, change)
-		}
-		web.ReleaseMemory(x.out, -change)
-		return nil
-	}
-	e := newEncoder(x.out, size)
-	defer e.close()
-	if err := keep(l.Memory + cap(e.b)); err != nil {
-		return err
-	}
+func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)
 	between, largest := "", 0
@@ -143,10 +151,10 @@ func (f layout) send(x *exchange, l *ss.Listing, full bool) error {
 			return fmt.Errorf("read a listing: %w", err)
 		}
 		if n := len(r.Payload); n > largest && !l.Gathered {
-			largest = n
-			if err := keep(l.Memory + cap(e.b) + streamCopies*largest); err != nil {
+			if err := web.ChargeMemory(x.out, x.in, int64(streamCopies*(n-largest))); err != nil {
 				return err
 			}
+			largest = n
 		}
 		e.literal(between)
 		between = f.between
@@ -163,9 +171,7 @@ func (f layout) send(x *exchange, l *ss.Listing, full bool) error {
 	e.literal(f.end)
 	if !e.sent {
 		l.Close() // all is in the buffer, and the client may take its time
-		if err := keep(cap(e.b)); err != nil {
-			return err
-		}
+		web.ReleaseMemory(x.out, int64(l.Memory))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
 	e.flush() // as in answer

@@ -67,14 +67,18 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 // none.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
-	memory := web.NewMemory(1<<20, 1, time.Millisecond)
+	const size = 1 << 20
+	memory := web.NewMemory(size, 1, time.Millisecond)
 	u := start(t, setup{memory: memory, log: quiet}).user(t)
 	u.put("/storage/toys/small", `{"payload":"x"}`).is(200)
 	u.get("/storage/toys/small").is(200)
 	u.put("/storage/toys/middle", `{"payload":"`+strings.Repeat("x", 200<<10)+`"}`).is(200)
+	for i := range 5 {
+		u.put(fmt.Sprintf("/storage/large/%d", i), `{"payload":"`+strings.Repeat("x", 200<<10)+`"}`).is(200)
+	}
 	for what, a := range map[string]*answer{
-		"PUT":  u.put("/storage/toys/large", `{"payload":"`+strings.Repeat("x", 1<<20)+`"}`),
-		"list": u.get("/storage/toys"),
+		"PUT":  u.put("/storage/toys/large", `{"payload":"`+strings.Repeat("x", size)+`"}`),
+		"list": u.get("/storage/large?full"),
 	} {
 		if a.is(http.StatusServiceUnavailable, "0"); a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", what)
@@ -82,6 +86,7 @@ func TestNoMemory(t *testing.T) {
 	}
 	u.get("/storage/toys/large").is(404)
 	u.get("/storage/toys/middle").is(200)
+	u.get("/storage/toys?full").is(200)
 	expectFree(t, memory, "all")
 	if n := memory.Stats().Refused; n != 2 {
 		t.Errorf("%d were refused", n)

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The least limit of the process's groups and of those above them counts, in either
+// version, and in a container that sees only its root.
+func TestCgroupLimit(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		groups string
+		files  map[string]string
+		want   int64 // 0: none
+	}{
+		"no groups":        {},
+		"version 2":        {"0::/system.slice/holdfast.service\n", map[string]string{"system.slice/holdfast.service/memory.max": "536870912\n"}, 512 << 20},
+		"the one above it": {"0::/a/b\n", map[string]string{"a/b/memory.max": "max\n", "a/memory.max": "1073741824\n", "memory.max": "2147483648\n"}, 1 << 30},
+		"a container":      {"0::/kubepods/pod/1\n", map[string]string{"memory.max": "268435456\n"}, 256 << 20},
+		"no limit":         {"0::/\n", map[string]string{"memory.max": "max\n"}, 0},
+		"version 1":        {"9:pids:/p\n4:cpu,memory:/m\n0::/u\n", map[string]string{"memory/m/memory.limit_in_bytes": "104857600\n", "pids/p/memory.limit_in_bytes": "1\n"}, 100 << 20},
+		"version 1, none":  {"4:memory:/m\n", map[string]string{"memory/m/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+	} {
+		root := t.TempDir()
+		proc := filepath.Join(root, "proc-self-cgroup")
+		if row.groups != "" {
+			putFile(t, proc, row.groups)
+		}
+		for file, text := range row.files {
+			putFile(t, filepath.Join(root, file), text)
+		}
+		got, ok := cgroupLimit(proc, root)
+		if ok != (row.want > 0) || ok && got != row.want {
+			t.Errorf("%s: %d, %t; want %d", name, got, ok, row.want)
+		}
+	}
+}
+
+func putFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,164 @@
+package fault
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// An attack on the memory of a server: as many connections as it says send its request,
+// and then neither read what comes nor send what is left. Those that are refused try
+// again.
+type attack struct {
+	name        string
+	connections int
+	request     string
+	fills       bool // it uses most of the memory of requests; others are stopped by other bounds
+}
+
+const (
+	// requestMemory is server.request_memory in these tests, less than by default, so
+	// that what is not charged shows.
+	requestMemory = 64 << 20
+
+	// besideBudget is what a server may have besides the memory of requests: what it has
+	// when idle, connections, and caches.
+	besideBudget = 100 << 20
+
+	// attackTime is how long an attack lasts when it has reached all that it can.
+	attackTime = 2 * time.Second
+
+	recoverTime = time.Minute
+)
+
+// One client that takes as much memory as it can gets no more than the budget, does not
+// keep others from theirs, and leaves nothing behind. FAULT_MINUTE does not make it
+// longer.
+func TestSyncMemoryBudget(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{syncService()}, both(), syncMemoryBudget)
+}
+
+func syncMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {
+	t.Helper()
+	h := openHouse(t, besides+1, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
+	attacker := h.users[0]
+	h.fill(attacker, "history", 16<<20) // streamed
+	body := `[{"id":"held","payload":"` + strings.Repeat("x", 2<<20) + `"}]`
+	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs?batch=true", body))
+	h.withstand([]attack{
+		{"slow readers", 200, string(h.text(attacker, http.MethodGet, "/storage/history?full=1", "")), false},
+		{"held bodies", 300, upload[:len(upload)-10], true},
+	}, func() func() { return h.bystand(besides).stop })
+}
+
+// besides is how many clients work beside an attack.
+const besides = 4
+
+var memoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(requestMemory)
+
+// withstand runs one attack after the other, and neighbours beside each, which must
+// meet no error. It checks the memory of the server in each and after it.
+func (h *house) withstand(attacks []attack, neighbours func() (stop func())) {
+	h.t.Helper()
+	for _, a := range attacks {
+		before := h.resident("VmRSS")
+		h.forgetPeak()
+		end := h.begin(a)
+		if a.fills {
+			h.server.AwaitAnswer("/metrics", func(_ int, metrics string) bool { return memoryUsed(metrics) > requestMemory/2 })
+		}
+		stop := neighbours()
+		pause(h.t.Context().Done(), attackTime)
+		stop()
+		end()
+		peak := h.resident("VmHWM")
+		h.t.Logf("%s: %d MB before, %d MB at the peak", a.name, before>>20, peak>>20)
+		if peak > requestMemory+besideBudget {
+			h.t.Errorf("%s: %d MB at the peak, at most %d MB are right", a.name, peak>>20, (requestMemory+besideBudget)>>20)
+		}
+		h.awaitMemory(a.name, before)
+	}
+}
+
+// awaitMemory waits until the server has about as much memory as before an attack.
+func (h *house) awaitMemory(name string, before int64) {
+	h.t.Helper()
+	h.server.AwaitMetric("holdfast_http_memory_bytes 0")
+	start := time.Now()
+	for h.resident("VmRSS") > before+before/4+8<<20 {
+		if time.Since(start) > recoverTime {
+			h.t.Errorf("%s: %d MB a minute later, %d MB before", name, h.resident("VmRSS")>>20, before>>20)
+			return
+		}
+		pause(h.t.Context().Done(), 100*time.Millisecond)
+	}
+	h.t.Logf("%s: %d MB after %v", name, h.resident("VmRSS")>>20, time.Since(start).Round(100*time.Millisecond))
+}
+
+// memoryUsed is the memory of requests under way.
+func memoryUsed(metrics string) (n float64) {
+	if found := memoryLine.FindStringSubmatch(metrics); found != nil {
+		n, _ = strconv.ParseFloat(found[1], 64)
+	}
+	return n
+}
+
+var memoryLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes (\S+)$`)
+
+// begin starts an attack, and end ends it.
+func (h *house) begin(a attack) (end func()) {
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for range a.connections {
+		all.Go(func() {
+			for !closed(over) {
+				h.hold(a.request, over)
+				pause(over, 200*time.Millisecond)
+			}
+		})
+	}
+	return func() {
+		close(over)
+		all.Wait() // connections are closed
+	}
+}
+
+// hold sends a request and reads no more than the status of the answer until the end,
+// or until the request is refused.
+func (h *house) hold(request string, over <-chan struct{}) {
+	conn, err := h.connect(4 << 10)
+	if err != nil {
+		return
+	}
+	refused := make(chan struct{})
+	go func() {
+		defer close(refused)
+		status := make([]byte, len("HTTP/1.1 200"))
+		if _, err := io.WriteString(conn, request); err != nil {
+			return
+		}
+		if _, err := io.ReadFull(conn, status); err == nil && string(status[9:]) == "200" {
+			<-over
+		}
+	}()
+	select {
+	case <-refused:
+	case <-over:
+	}
+	_ = conn.Close()
+	<-refused
+}
+
+// forgetPeak makes VmHWM start again.
+func (h *house) forgetPeak() {
+	h.t.Helper()
+	must(h.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", h.server.Cmd.Process.Pid), []byte("5"), 0))
+}
