@@ -2,6 +2,7 @@ package extstorage
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"holdfast/internal/canonjson"
@@ -54,57 +55,80 @@ func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 // changed since.
 type Optimistic struct {
 	Write Write // without Revise
+	After Known // what is known when the write is done
 
 	failed *ItemError // an operation fails by what was read
+	last   bool       // when a record expires that it leaves is not known
 	pinned []bool     // the operation has a precondition of ours
 }
 
+// Known is records as the writes so far leave them.
+type Known map[place]knownValue
+
+type knownValue struct {
+	value   canonjson.Value // "": there is no record
+	expires Moment          // 0: never
+}
+
 // Optimistic makes the values of a write of what get reads: a record, or ErrNoRecord.
-// An error is one of get.
-func (w Write) Optimistic(get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
+// What is known is not read; then the write is good only right after the ones by which
+// it is known. An error is one of get.
+func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
 	w.Ops = slices.Clone(w.Ops)
-	a := &Optimistic{pinned: make([]bool, len(w.Ops)+1)}
-	known := map[place]canonjson.Value{} // as the operations so far leave them
+	a := &Optimistic{After: known, pinned: make([]bool, len(w.Ops)+1)}
+	after := make(Known, len(known)+len(w.Ops))
+	maps.Copy(after, known)
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		at := place{op.Namespace, op.Key}
+		before, isKnown := after[at]
+		if before.expires.Reached(w.Now) {
+			before = knownValue{}
+		}
+		a.last = a.last || op.Keep && op.Revise == nil && !isKnown
 		if op.Revise != nil {
-			before, read := known[at]
 			var rec Record
-			if !read {
-				var err error
+			var err error
+			if !isKnown {
 				if rec, err = get(at.Namespace, at.Key); err != nil && !errors.Is(err, ErrNoRecord) {
 					return nil, err
 				}
-				before = rec.Value
-				a.failed = failure(i, op.Precondition.Check(rec.Revision, rec.Seq))
+				before = knownValue{rec.Value, rec.ExpiresAt}
+				err = op.Precondition.Check(rec.Revision, rec.Seq)
 			}
-			if a.failed == nil {
-				a.failed = failure(i, op.fill(before))
+			if err == nil {
+				err = op.fill(before.value)
 			}
-			if a.failed != nil {
+			if err != nil {
+				a.failed = &ItemError{i, err}
 				w.Ops[i] = Op{Kind: Check, Namespace: at.Namespace, Key: at.Key, Precondition: op.Precondition}
 				a.Write = w.FailAt(i+1, at.Namespace, at.Key)
 				return a, nil
 			}
-			if !read {
+			if !isKnown {
 				op.Precondition, a.pinned[i] = unchanged(rec.Seq), true
 			}
 			op.Revise = nil
 		}
-		if op.Kind != Check {
-			known[at] = op.Value // "" after a delete
-		}
+		op.leave(after, before)
 	}
-	a.Write = w
+	a.Write, a.After = w, after
 	return a, nil
 }
 
-func failure(i int, err error) *ItemError {
-	if err == nil {
-		return nil
+// leave makes known what the operation leaves of what was there before.
+func (op *Op) leave(known Known, before knownValue) {
+	at := place{op.Namespace, op.Key}
+	switch {
+	case op.Kind == Delete:
+		known[at] = knownValue{}
+	case op.Kind == Put && !op.Keep:
+		known[at] = knownValue{op.Value, op.ExpiresAt}
+	case op.Kind == Put && before.value != "":
+		known[at] = knownValue{op.Value, before.expires}
+	case op.Kind == Put:
+		known[at] = knownValue{op.Value, op.ExpiresAt}
 	}
-	return &ItemError{i, err}
 }
 
 // unchanged is the precondition that a record is the one of a change; 0: that there
@@ -116,8 +140,11 @@ func unchanged(seq Seq) Precondition {
 	return Precondition{Match: Tags{Set: true, Seqs: []Seq{seq}}}
 }
 
-// Done reports whether the write has failed already: it was its first operation that
-// fails, and there cannot be a kept answer.
+// Last reports whether no other write can be made of After.
+func (a *Optimistic) Last() bool { return a.failed != nil || a.last }
+
+// Done returns the error of a write that has failed already: it was its first operation,
+// and there cannot be a kept answer.
 func (a *Optimistic) Done() error {
 	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
 		return a.failed

@@ -14,6 +14,10 @@ var (
 		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
 			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz, $23::text[])`}
+	sqlApplyAll = pgdb.Statement{Name: "ext.apply_all", SQL: `
+		SELECT ext_apply_all_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+			$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
+			$16::timestamptz[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[], $22::timestamptz[], $23::text[])`}
 
 	// The lock of an install for a transaction that then computes. A process that
 	// stops in the middle of one loses the lock.

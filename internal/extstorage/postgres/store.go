@@ -39,6 +39,8 @@ type Store struct {
 	set   func() (migrate.Set, error)
 	waker *outbox.Waker
 	queue *ext.WriteQueue
+
+	revisions revisions
 }
 
 var (

@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,27 +27,14 @@ type answer struct {
 }
 
 // Apply implements extstorage.Store.
-func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applied, error) {
+func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
 	}
-	revises := w.Revises()
-	turn, err := s.queue.Enter(ctx, o, revises)
-	if err != nil {
-		return ext.Applied{}, err
-	}
-	defer turn.Leave()
-	alone := func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
-		return s.db.QueryRow(ctx, st, args, dest...)
-	}
-	var applied ext.Applied
-	switch {
-	case revises:
-		applied, err = s.revise(ctx, alone, o, &w)
-	case w.Restores():
-		applied, err = s.restore(ctx, o, &w)
-	default:
-		applied, err = apply(alone, o, &w)
+	if w.Revises() {
+		applied, err = s.revise(ctx, o, &w)
+	} else {
+		applied, err = s.applyInTurn(ctx, o, &w)
 	}
 	if err == nil && w.Audited(&applied) {
 		s.waker.Wake(string(o.Tenant), string(o.Install))
@@ -57,53 +42,23 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Applie
 	return applied, err
 }
 
-// revise does a write whose values depend on stored ones. It takes the lock before
-// it reads only when somebody else was faster: that takes more messages, and on
-// Citus many more, and the install's other writers wait for all of them.
-func (s *Store) revise(ctx context.Context, alone query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
-	applied, changed, err := optimistic(alone, o, w)
-	if !changed {
-		return applied, err
-	}
-	var refused error
-	err = s.db.Tx(ctx, "ext.revise", func(tx *pgdb.Tx) (err error) {
-		var (
-			ignored string
-			last    int64
-		)
-		if _, err := tx.QueryRow(sqlLock, []any{string(o.Tenant), string(o.Install), now(w.Now)}, &ignored, &last); err != nil {
-			return err
-		}
-		if applied, changed, err = optimistic(tx.QueryRow, o, w); changed {
-			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("a record has changed under the lock: %w", err))
-		}
-		if refused = nil; isRefusal(err) {
-			refused, err = err, nil // what was counted for it is stored
-		}
-		return err
-	})
-	return applied, cmp.Or(err, refused)
-}
-
-// isRefusal reports whether a write was refused, and the transaction is intact.
-func isRefusal(err error) bool {
-	_, item := errors.AsType[*ext.ItemError](err)
-	return item || errors.Is(err, ext.ErrKeyReused)
-}
-
-// optimistic does a write with what it reads before. It reports whether a record has
-// changed since.
-func optimistic(one query, o ext.Owner, w *ext.Write) (applied ext.Applied, changed bool, err error) {
-	a, err := w.Optimistic(func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return get(one, o, ns, key, w.Now) })
+func (s *Store) applyInTurn(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
+	turn, err := s.queue.Enter(ctx, o, false)
 	if err != nil {
-		return applied, false, err
+		return ext.Applied{}, err
 	}
-	if err := a.Done(); err != nil {
-		return applied, false, err
+	defer turn.Leave()
+	if w.Restores() {
+		return s.restore(ctx, o, w)
 	}
-	applied, err = apply(one, o, &a.Write)
-	changed, err = a.Result(err)
-	return applied, changed, err
+	return apply(s.alone(ctx), o, w)
+}
+
+// alone runs statements that are transactions of their own.
+func (s *Store) alone(ctx context.Context) query {
+	return func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
+		return s.db.QueryRow(ctx, st, args, dest...)
+	}
 }
 
 // apply calls ext_apply_v1.
@@ -116,6 +71,11 @@ func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := json.Unmarshal(text, &a); err != nil {
 		return ext.Applied{}, unexpected(text)
 	}
+	return a.applied(w, text)
+}
+
+// applied is what the answer says.
+func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	if a.Error != "" {
 		return ext.Applied{}, a.err(w, text)
 	}

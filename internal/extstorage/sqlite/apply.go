@@ -209,7 +209,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		return s.apply(ctx, o, w)
 	}
 	for changed := true; changed; { // only another process can have changed a record
-		a, err := w.Optimistic(func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return s.Get(ctx, o, ns, key, w.Now) })
+		a, err := w.Optimistic(nil, func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return s.Get(ctx, o, ns, key, w.Now) })
 		if err != nil {
 			return ext.Applied{}, err
 		}

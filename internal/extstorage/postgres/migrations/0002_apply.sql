@@ -411,6 +411,39 @@ BEGIN
 	RETURN '{"items":' || v_items || '}';
 END $$;
 
+-- ext_apply_all_v1 does several writes of an install, one after the other, in one
+-- transaction, and answers with an array of their answers. The arguments of each are
+-- an element of the arrays; what is an array already is the text of one. It ends with
+-- the first write that does not do what it was to do now: it was refused, or was done
+-- before. Those behind it have no answer.
+CREATE FUNCTION ext_apply_all_v1(
+	p_tenant UUID, p_install UUID,
+	p_kinds TEXT[], p_namespaces TEXT[], p_keys TEXT[],
+	p_guards TEXT[], p_matches TEXT[], p_none_matches TEXT[],
+	p_values TEXT[], p_metadata TEXT[], p_expiries TEXT[], p_keeps TEXT[], p_schemas TEXT[],
+	p_caller TEXT[], p_caller_id TEXT[],
+	p_now TIMESTAMPTZ[], p_max_bytes BIGINT[], p_max_namespaces BIGINT[], p_max_keys BIGINT[],
+	p_once TEXT[], p_request BYTEA[], p_once_since TIMESTAMPTZ[], p_sums TEXT[]
+) RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_answer  TEXT;
+	v_answers TEXT := '[';
+BEGIN
+	FOR i IN 1 .. cardinality(p_kinds) LOOP
+		v_answer := ext_apply_v1(p_tenant, p_install, p_kinds[i]::smallint[], p_namespaces[i]::text[], p_keys[i]::text[],
+			p_guards[i]::bigint[], p_matches[i]::text[], p_none_matches[i]::text[],
+			p_values[i]::text[], p_metadata[i]::text[], p_expiries[i]::timestamptz[], p_keeps[i]::boolean[], p_schemas[i]::integer[],
+			p_caller[i], p_caller_id[i], p_now[i], p_max_bytes[i], p_max_namespaces[i], p_max_keys[i],
+			p_once[i], p_request[i], p_once_since[i], p_sums[i]::text[]);
+		IF i > 1 THEN
+			v_answers := v_answers || ',';
+		END IF;
+		v_answers := v_answers || v_answer;
+		EXIT WHEN v_answer NOT LIKE '{"items":%';
+	END LOOP;
+	RETURN v_answers || ']';
+END $$;
+
 -- citus
 
 -- Each runs where the function that calls it runs; a call of the last goes to
@@ -425,4 +458,7 @@ SELECT create_distributed_function('ext_keys_v1(uuid, uuid, text)');
 SELECT create_distributed_function('ext_recount_v1(uuid, uuid, timestamptz, ext_counters_v1)');
 SELECT create_distributed_function(
 	'ext_apply_v1(uuid, uuid, smallint[], text[], text[], bigint[], text[], text[], text[], text[], timestamptz[], boolean[], integer[], text, text, timestamptz, bigint, bigint, bigint, text, bytea, timestamptz, text[])',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function(
+	'ext_apply_all_v1(uuid, uuid, text[], text[], text[], text[], text[], text[], text[], text[], text[], text[], text[], text[], text[], timestamptz[], bigint[], bigint[], bigint[], text[], bytea[], timestamptz[], text[])',
 	'p_tenant', colocate_with => 'ext_storage_records');

@@ -1,0 +1,294 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/db/pgdb"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+)
+
+// Writes whose values depend on stored ones. Those of an install that wait in this
+// process are done together: each is computed from what the one before leaves, and all
+// go to the server in one message and one transaction.
+
+// What is done together at most: writes, and bytes of what they write.
+const (
+	togetherWrites = 32
+	togetherBytes  = 256 << 10
+)
+
+// revision is such a write.
+type revision struct {
+	w       *ext.Write
+	outcome outcome // once done is closed
+	done    chan struct{}
+	finish  func() // ends the wait for a turn
+}
+
+type outcome struct {
+	applied ext.Applied
+	err     error
+}
+
+// revisions are those that wait, by install, in the order of their arrival.
+type revisions struct {
+	mu      sync.Mutex
+	waiting map[ext.Owner][]*revision
+}
+
+func (a *revisions) add(o ext.Owner, r *revision) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting == nil {
+		a.waiting = map[ext.Owner][]*revision{}
+	}
+	a.waiting[o] = append(a.waiting[o], r)
+}
+
+// take takes away those that are next.
+func (a *revisions) take(o ext.Owner) []*revision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.waiting[o]
+	n := min(len(all), togetherWrites)
+	a.keep(o, slices.Clone(all[n:]))
+	return all[:n]
+}
+
+// remove takes one away, if it is still there.
+func (a *revisions) remove(o ext.Owner, r *revision) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.Index(a.waiting[o], r)
+	if i >= 0 {
+		a.keep(o, slices.Delete(a.waiting[o], i, i+1))
+	}
+	return i >= 0
+}
+
+func (a *revisions) keep(o ext.Owner, all []*revision) {
+	if len(all) == 0 {
+		delete(a.waiting, o)
+	} else {
+		a.waiting[o] = all
+	}
+}
+
+// revise does a write whose values depend on stored ones. Whoever gets a turn does all
+// that wait by then.
+func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
+	if err := ctx.Err(); err != nil {
+		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+	}
+	waiting, finish := context.WithCancel(ctx)
+	defer finish()
+	r := &revision{w: w, done: make(chan struct{}), finish: finish}
+	s.revisions.add(o, r)
+	turn, err := s.queue.Enter(waiting, o, true)
+	if err == nil {
+		defer turn.Leave()
+		for !r.isDone() {
+			s.reviseAll(ctx, o, s.revisions.take(o))
+		}
+	}
+	if !r.isDone() && s.revisions.remove(o, r) {
+		return ext.Applied{}, err // ctx has ended
+	}
+	select { // somebody else does it
+	case <-r.done:
+		return r.outcome.applied, r.outcome.err
+	case <-ctx.Done():
+		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request ended before the database answered", context.Cause(ctx))
+	}
+}
+
+func (r *revision) isDone() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *revision) end(out outcome) {
+	r.outcome = out
+	close(r.done)
+	r.finish()
+}
+
+// reviseAll does writes of an install, as many together as possible. It goes on when
+// the request has ended in which it is done: the others have not.
+func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
+	ctx = context.WithoutCancel(ctx)
+	for len(all) > 0 {
+		outcomes, err := s.reviseTogether(ctx, o, all)
+		if err != nil && len(all) > 1 && !fault.Is(err, fault.Unavailable) { // one of them is to blame
+			outcomes, err = s.reviseTogether(ctx, o, all[:1])
+		}
+		if err != nil {
+			outcomes = slices.Repeat([]outcome{{err: err}}, len(all))
+		}
+		for i := range outcomes {
+			all[i].end(outcomes[i])
+		}
+		all = all[len(outcomes):]
+	}
+}
+
+// reviseTogether does as many of the writes as it can, the first at least. It takes the
+// lock before it reads only when another process was faster: that takes more messages,
+// and on Citus many more, and the install's other writers wait for all of them.
+func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision) ([]outcome, error) {
+	outcomes, err := optimistic(s.alone(ctx), o, all)
+	if err != nil || len(outcomes) > 0 {
+		return outcomes, err
+	}
+	err = s.db.Tx(ctx, "ext.revise", func(tx *pgdb.Tx) (err error) {
+		var (
+			ignored string
+			last    int64
+		)
+		if _, err := tx.QueryRow(sqlLock, []any{string(o.Tenant), string(o.Install), now(all[0].w.Now)}, &ignored, &last); err != nil {
+			return err
+		}
+		outcomes, err = optimistic(tx.QueryRow, o, all)
+		if err == nil && len(outcomes) == 0 {
+			err = fault.Wrap(fault.Internal, "internal error", errors.New("a record has changed under the lock"))
+		}
+		return err
+	})
+	return outcomes, err
+}
+
+// optimistic does writes with what it reads before. It returns the outcomes of the
+// first of them, none when a record of the first has changed since.
+func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
+	var (
+		made  []*ext.Optimistic
+		known ext.Known
+		bytes int
+	)
+	for i, r := range all {
+		a, err := r.w.Optimistic(known, func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return get(one, o, ns, key, r.w.Now) })
+		if i == 0 {
+			if err != nil {
+				return nil, err
+			}
+			if err := a.Done(); err != nil {
+				return []outcome{{err: err}}, nil
+			}
+		} else if err != nil || a.Done() != nil {
+			break // the next time it is the first
+		}
+		for j := range a.Write.Ops {
+			bytes += len(a.Write.Ops[j].Value) + len(a.Write.Ops[j].Metadata)
+		}
+		if i > 0 && bytes > togetherBytes {
+			break
+		}
+		made, known = append(made, a), a.After
+		if a.Last() {
+			break
+		}
+	}
+	outcomes, err := applyAll(one, o, made)
+	if err != nil {
+		return nil, err
+	}
+	for i := range outcomes {
+		changed, err := made[i].Result(outcomes[i].err)
+		if changed {
+			return outcomes[:i], nil
+		}
+		outcomes[i].err = err
+	}
+	return outcomes, nil
+}
+
+// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns the
+// outcomes of the writes up to the first that is refused or was done before.
+func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
+	if len(all) == 1 {
+		applied, err := apply(one, o, &all[0].Write)
+		if err != nil && !isRefusal(err) {
+			return nil, err
+		}
+		return []outcome{{applied, err}}, nil
+	}
+	var text []byte
+	if _, err := one(sqlApplyAll, argumentsOfAll(o, all), &text); err != nil {
+		return nil, err
+	}
+	var answers []answer
+	if err := json.Unmarshal(text, &answers); err != nil || len(answers) == 0 || len(answers) > len(all) {
+		return nil, unexpected(text)
+	}
+	outcomes := make([]outcome, len(answers))
+	for i := range answers {
+		outcomes[i].applied, outcomes[i].err = answers[i].applied(&all[i].Write, text)
+	}
+	return outcomes, nil
+}
+
+// isRefusal reports whether a write was refused, and not the call.
+func isRefusal(err error) bool {
+	_, item := errors.AsType[*ext.ItemError](err)
+	return item || errors.Is(err, ext.ErrKeyReused)
+}
+
+// argumentsOfAll are those of ext_apply_all_v1: after the owner arrays of what
+// ext_apply_v1 has for each write.
+func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
+	var arrays []array
+	for _, a := range all {
+		args := arguments(o, &a.Write)[2:]
+		if arrays == nil {
+			arrays = make([]array, len(args))
+		}
+		for i, arg := range args {
+			arrays[i].argument(arg)
+		}
+	}
+	args := []any{string(o.Tenant), string(o.Install)}
+	for _, a := range arrays {
+		args = append(args, a.whole())
+	}
+	return args
+}
+
+// argument appends an argument of ext_apply_v1.
+func (a *array) argument(arg any) {
+	switch v := arg.(type) {
+	case string:
+		a.text(v)
+	case *string:
+		if v == nil {
+			a.null()
+		} else {
+			a.text(*v)
+		}
+	case []byte:
+		if v == nil {
+			a.null()
+		} else {
+			a.text(`\x` + hex.EncodeToString(v))
+		}
+	case int64:
+		a.number(v)
+	case pgtype.Timestamptz:
+		a.text(v.Time.Format(time.RFC3339Nano))
+	default:
+		panic(fmt.Sprintf("no array of %T", arg)) // arguments has others now
+	}
+}
