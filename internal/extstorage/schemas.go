@@ -137,17 +137,19 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 }
 
 // try tries a document with the first records of its namespace. It waits for its
-// turn.
+// turn, and has nothing of them meanwhile.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
-	page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
-	if err != nil {
-		return err
-	}
-	values := make([][]byte, len(page.Records))
-	for i := range page.Records {
-		values[i] = []byte(page.Records[i].Value)
-	}
-	return r.do(ctx, s.trials, func() error { return s.opts.Documents.Trial(ctx, document, values) })
+	return r.do(ctx, s.trials, func() error {
+		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
+		if err != nil {
+			return err
+		}
+		values := make([][]byte, len(page.Records))
+		for i := range page.Records {
+			values[i] = []byte(page.Records[i].Value)
+		}
+		return s.opts.Documents.Trial(ctx, document, values)
+	})
 }
 
 // Schemas reads a page of the versions of a namespace, the newest first, of at most

@@ -50,7 +50,8 @@ func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records of extensions, per tenant and install.",
 		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
-		Secrets: []service.Secret{{Name: tokenSecret, Setting: &s.cfg.TokenSecret}},
+		LargestRequest: httpapi.LargestRequest,
+		Secrets:        []service.Secret{{Name: tokenSecret, Setting: &s.cfg.TokenSecret}},
 	}
 }
 

@@ -48,6 +48,17 @@ func BenchmarkList(b *testing.B) {
 	benchmark(b, http.MethodGet, records+"?limit=100&values=true", "")
 }
 
+// What the work on a large body takes besides it. See workCopies.
+func BenchmarkLargeBatch(b *testing.B) {
+	ops := make([]string, 20)
+	for i := range ops {
+		ops[i] = fmt.Sprintf(`{"op":"put","namespace":"a","key":"%03d","value":"%s"}`, i, strings.Repeat("x", 25<<10))
+	}
+	body := `{"ops":[` + strings.Join(ops, ",") + `]}`
+	benchmark(b, http.MethodPost, "/batch", body)
+	b.ReportMetric(float64(len(body)), "B/body")
+}
+
 func BenchmarkBatch(b *testing.B) {
 	ops := make([]string, 20)
 	for i := range ops {

@@ -38,10 +38,14 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, fault.Invalid}
 }
 
-// readBody reads a body of at most limit bytes. One that is longer is refused
-// before it is looked at.
+// readBody reads a body of at most limit bytes, and charges the request for the work
+// on it. One that is longer is refused before it is looked at.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
-	return web.ReadBody(x.out, x.in, limit, &bodyErrors)
+	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
+	if err == nil && len(body) > smallBytes {
+		err = web.ChargeMemory(x.out, x.in, workCopies*int64(len(body)))
+	}
+	return body, err
 }
 
 // bodiless refuses a deletion that has a body: who sends one believes that what

@@ -43,7 +43,7 @@ func (x *exchange) changes(a arguments) error {
 		return err
 	}
 	if len(feed.Changes) > 0 || most == 0 || wait.Value == 0 {
-		return x.answer(http.StatusOK, appendFeed(&feed))
+		return x.sendFeed(feed, ext.Seq(since.Value), most)
 	}
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
 	if !ok {
@@ -51,14 +51,34 @@ func (x *exchange) changes(a arguments) error {
 	}
 	defer leave()
 	web.ReleaseSlot(x.out)
+	from := feed.Last
 	ended, err := x.untilEnding(func() (err error) {
-		feed, err = x.look(feed.Last, most, time.Duration(wait.Value)*time.Second)
+		feed, err = x.look(from, most, time.Duration(wait.Value)*time.Second)
 		return err
 	})
 	if err != nil && !ended {
 		return err
 	}
-	return x.answer(http.StatusOK, appendFeed(&feed))
+	return x.sendFeed(feed, from, most)
+}
+
+// sendFeed answers with the changes since a number, which it reads again when it has
+// to wait for the memory.
+func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) {
+	size := sizeOfFeed(&feed)
+	for !x.fits(2 * size) {
+		feed = ext.Feed{}
+		if err := x.await(2 * size); err != nil {
+			return err
+		}
+		if feed, err = x.look(since, most, 0); err != nil {
+			return err
+		}
+		size = sizeOfFeed(&feed)
+	}
+	b := appendFeed(&feed)
+	x.keep(cap(b))
+	return x.answer(http.StatusOK, b)
 }
 
 // look reads changes, and waits for the first so long. When it fails the feed

@@ -16,18 +16,10 @@ import (
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {
-		var page ext.ExportPage
-		if err := web.AcquireSlot(x.out, x.in); err != nil {
-			return err
-		}
-		err := x.within(x.timeout, func() (err error) {
-			page, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
-			return err
-		})
+		page, err := x.exportPage(cursor)
 		if err != nil {
 			return err
 		}
-		web.ReleaseSlot(x.out)
 		x.out.Header().Set("Content-Type", typeLines) // the first time; later it has no effect
 		if err := x.sendPage(&page); err != nil {
 			return fault.Wrap(fault.Unavailable, "the client does not take the export", err)
@@ -35,10 +27,36 @@ func (x *exchange) export() error {
 		if page.Next == "" {
 			return nil
 		}
+		x.keep(0) // while it waits
 		if err := x.wait(read); err != nil {
 			return err
 		}
 		cursor = page.Next
+	}
+}
+
+// exportPage reads a page, which it reads again when it has to wait for the memory.
+func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return page, err
+	}
+	defer web.ReleaseSlot(x.out)
+	for {
+		err := x.within(x.timeout, func() (err error) {
+			page, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
+			return err
+		})
+		if err != nil {
+			return page, err
+		}
+		size := sizeOf(page.Records)
+		if size += min(size, 2*flushAt); x.fits(size) {
+			return page, nil
+		}
+		page = ext.ExportPage{}
+		if err := x.await(size); err != nil {
+			return page, err
+		}
 	}
 }
 

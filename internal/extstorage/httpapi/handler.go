@@ -37,6 +37,8 @@ type exchange struct {
 	query  *query      // of a request that has one
 	body   []byte      // whole, of a request that has one and is no stream
 	ask    ext.Request // the grant, the caller, the idempotency key
+
+	charged int64 // bytes of memory, for the answer
 }
 
 // Serve is the service's web.Handler: after an error in the middle of an export the

@@ -61,6 +61,8 @@ type importer struct {
 	records []ext.Record // of the step
 	at      []int        // their lines
 	bytes   int          // of their values and metadata
+	charged int64        // for them
+	long    bool         // a longer line than the reader's buffer was charged
 	keys    map[ext.Position]bool
 }
 
@@ -109,9 +111,12 @@ func AppendComplete(b []byte, records int64) []byte {
 
 // read takes all lines. What came before a cut is put, too.
 func (im *importer) read(lines io.Reader) error {
-	body := bufio.NewReaderSize(lines, 64<<10)
+	if err := web.ChargeMemory(im.x.out, im.x.in, importBytes); err != nil {
+		return err
+	}
+	body := bufio.NewReaderSize(lines, importBytes)
 	for {
-		line, err := readLine(body)
+		line, err := im.readLine(body)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -150,9 +155,15 @@ func incomplete(reason string) error {
 
 // readLine reads up to the end of a line, without it: io.EOF when there is none,
 // canonjson.ErrTooLarge over maxLine. The line is good until the next call.
-func readLine(r *bufio.Reader) ([]byte, error) {
+func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
+		if !im.long {
+			if err := im.charge(longLineBytes); err != nil {
+				return nil, err
+			}
+			im.long = true
+		}
 		whole := bytes.Clone(line)
 		for errors.Is(err, bufio.ErrBufferFull) && len(whole) <= maxLine {
 			line, err = r.ReadSlice('\n')
@@ -198,10 +209,29 @@ func (im *importer) add(line []byte) error {
 			return err
 		}
 	}
+	need := workCopies * int64(sizeOfRecord(&rec))
+	if err := im.charge(need); err != nil {
+		return err
+	}
+	im.charged += need
 	im.records, im.at = append(im.records, rec), append(im.at, im.done.Lines)
 	im.bytes += size
 	im.keys[at] = true
 	return nil
+}
+
+// charge charges the import for n more bytes. When they are not free, it first puts the
+// lines that were gathered, lest imports wait for each other's memory.
+func (im *importer) charge(n int64) error {
+	if web.TryChargeMemory(im.x.out, n) {
+		return nil
+	}
+	if len(im.records) > 0 {
+		if err := im.step(); err != nil {
+			return err
+		}
+	}
+	return web.ChargeMemory(im.x.out, im.x.in, n)
 }
 
 // readRecord reads the line of a record.
@@ -298,7 +328,9 @@ func (im *importer) step() error {
 	im.done.Written += done.Written
 	im.done.Same += done.Same
 	im.done.Expired += done.Expired
-	im.records, im.at, im.bytes = im.records[:0], im.at[:0], 0
+	web.ReleaseMemory(x.out, im.charged)
+	clear(im.records)
+	im.records, im.at, im.bytes, im.charged = im.records[:0], im.at[:0], 0, 0
 	clear(im.keys)
 	return nil
 }

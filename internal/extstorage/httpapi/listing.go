@@ -27,9 +27,16 @@ func (x *exchange) list(a arguments) error {
 	if err != nil {
 		return err
 	}
-	size := 64
-	for i := range page {
-		size += 256 + len(page[i].Value) + len(page[i].Metadata)
+	size := sizeOf(page)
+	for !x.fits(2 * size) {
+		page = nil
+		if err := x.await(2 * size); err != nil {
+			return err
+		}
+		if page, next, err = x.service.ListRecords(x.ctx(), x.ask, l); err != nil {
+			return err
+		}
+		size = sizeOf(page)
 	}
 	b := append(make([]byte, 0, size), `{"items":`...)
 	b = appendList(b, page, func(b []byte, rec *ext.Record) []byte {
@@ -43,7 +50,9 @@ func (x *exchange) list(a arguments) error {
 		}
 		return append(b, '}')
 	})
-	return x.answer(http.StatusOK, append(appendNext(b, next), '}'))
+	b = append(appendNext(b, next), '}')
+	x.keep(cap(b)) // the records are garbage now
+	return x.answer(http.StatusOK, b)
 }
 
 // pageLimit is how many entries a page has at most.

@@ -30,12 +30,25 @@ func (x *exchange) get() error {
 	if err != nil {
 		return err
 	}
+	size := sizeOfRecord(&rec)
+	for !x.fits(2 * size) {
+		rec = ext.Record{}
+		if err := x.await(2 * size); err != nil {
+			return err
+		}
+		if rec, err = x.service.GetRecord(x.ctx(), x.ask, x.route.namespace, x.route.key, g); err != nil {
+			return err
+		}
+		size = sizeOfRecord(&rec)
+	}
 	x.out.Header().Set("ETag", rec.Seq.ETag())
 	if modified := known.Check(rec.Revision, rec.Seq) == nil; !modified {
 		x.out.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return x.answer(http.StatusOK, appendRecord(make([]byte, 0, 512+len(rec.Value)+len(rec.Metadata)), &rec))
+	b := appendRecord(make([]byte, 0, rowBytes+size), &rec)
+	x.keep(cap(b))
+	return x.answer(http.StatusOK, b)
 }
 
 // putNames are the members of a put.

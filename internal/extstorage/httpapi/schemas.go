@@ -19,12 +19,21 @@ func (x *exchange) listSchemas() error {
 	if err != nil {
 		return err
 	}
-	size := 64
-	for i := range page {
-		size += 256 + len(page[i].Document)
+	size := sizeOfSchemas(page)
+	for !x.fits(2 * size) {
+		page = nil
+		if err := x.await(2 * size); err != nil {
+			return err
+		}
+		if page, next, err = x.service.Schemas(x.ctx(), x.ask, x.route.namespace, cursor, limit); err != nil {
+			return err
+		}
+		size = sizeOfSchemas(page)
 	}
 	b := appendList(append(make([]byte, 0, size), `{"schemas":`...), page, appendSchema)
-	return x.answer(http.StatusOK, append(appendNext(b, next), '}'))
+	b = append(appendNext(b, next), '}')
+	x.keep(cap(b))
+	return x.answer(http.StatusOK, b)
 }
 
 // version is the version in the path.
@@ -45,7 +54,20 @@ func (x *exchange) getSchema() error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, appendSchema(nil, &sc))
+	size := sizeOfSchema(&sc)
+	for !x.fits(2 * size) {
+		sc = ext.Schema{}
+		if err := x.await(2 * size); err != nil {
+			return err
+		}
+		if sc, err = x.service.Schema(x.ctx(), x.ask, x.route.namespace, version); err != nil {
+			return err
+		}
+		size = sizeOfSchema(&sc)
+	}
+	b := appendSchema(make([]byte, 0, size), &sc)
+	x.keep(cap(b))
+	return x.answer(http.StatusOK, b)
 }
 
 func (x *exchange) registerSchema() error {
@@ -74,6 +96,9 @@ func (x *exchange) setSchema() error {
 	status := f.text("status")
 	if f.err != nil {
 		return f.err
+	}
+	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before anything is done
+		return err
 	}
 	sc, err := x.service.SetSchema(x.ctx(), x.ask, x.route.namespace, version, ext.SchemaStatus(status))
 	if err != nil {
@@ -119,7 +144,7 @@ func (x *exchange) checkSchema() (err error) {
 	if err != nil {
 		return under("/schema", err)
 	}
-	return x.answer(http.StatusOK, appendReport(nil, &report))
+	return x.answerRead(appendReport(nil, &report))
 }
 
 func appendReport(b []byte, r *ext.SchemaReport) []byte {

@@ -1,10 +1,6 @@
 package httpapi
 
-import (
-	"net/http"
-
-	ext "holdfast/internal/extstorage"
-)
+import ext "holdfast/internal/extstorage"
 
 func (x *exchange) usage() error {
 	u, err := x.service.Usage(x.ctx(), x.ask)
@@ -29,7 +25,7 @@ func (x *exchange) usage() error {
 		b = appendInt(key(b, "limit"), w.Limit)
 		return append(appendInt(key(b, "percent"), int64(w.Percent)), '}')
 	})
-	return x.answer(http.StatusOK, append(b, '}'))
+	return x.answerRead(append(b, '}'))
 }
 
 func appendNamespace(b []byte, n *ext.NamespaceUsage) []byte {
@@ -43,5 +39,5 @@ func (x *exchange) namespaces() error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, append(appendList([]byte(`{"namespaces":`), list, appendNamespace), '}'))
+	return x.answerRead(append(appendList([]byte(`{"namespaces":`), list, appendNamespace), '}'))
 }

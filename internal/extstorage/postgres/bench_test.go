@@ -149,6 +149,21 @@ func BenchmarkKeys(b *testing.B) {
 	}
 }
 
+// BenchmarkLargeBatch shows what a write of large values takes besides them; httpapi
+// charges a request for it.
+func BenchmarkLargeBatch(b *testing.B) {
+	be := newBench(b, 1, false)
+	w := ext.Write{Now: start, Quota: ext.DefaultQuota()}
+	for i := range 20 {
+		value := canonjson.Value(`"` + strings.Repeat("x", 25<<10) + `"`)
+		w.Ops = append(w.Ops, ext.Op{Namespace: "a", Key: keyOf(i), Value: value, Metadata: canonjson.EmptyObject})
+	}
+	run(b, 1, func(ctx context.Context, o ext.Owner, _ int64) error {
+		_, err := be.store.Apply(ctx, o, w)
+		return err
+	})
+}
+
 // BenchmarkRead compares get and a page of a list with a bare loop of the
 // driver that reads the same columns.
 func BenchmarkRead(b *testing.B) {
