@@ -1,0 +1,138 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+	"holdfast/internal/syncstorage/postgres"
+	"holdfast/internal/testdb"
+)
+
+// miscounted are the collections whose counters are not what they count.
+const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id <> 0 AND (c.count, c.total_bytes) <> (
+	SELECT count(*), coalesce(sum(octet_length(payload)), 0) FROM bsos b
+	WHERE b.user_id = c.user_id AND b.collection_id = c.collection_id)`
+
+// TestCountersAreExact: sync_post_v2 and sync_commit_v2 look up no record in a
+// collection whose counter is 0. They may, because whatever writers and sweeps do at
+// once, no counter is 0 while there is a record, expired or not.
+func TestCountersAreExact(t *testing.T) {
+	t.Parallel()
+	const (
+		second  ss.Timestamp = 1_700_000_000_000
+		workers              = 6
+		steps                = 150
+	)
+	ctx, url := t.Context(), testdb.PostgresDatabase(t)
+	store := open(t, pgdb.Options{URL: url, MaxConns: workers})
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(7, uint64(i)))
+			for n := range steps {
+				w := ss.Write{Collection: []string{"tabs", "forms"}[rnd.IntN(2)], Now: second + ss.Timestamp(n*1000), MaxNames: 10}
+				err := randomWrite(ctx, store, rnd, ss.Owner{UID: 1 + rnd.Int64N(2)}, w)
+				if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid) {
+					t.Errorf("step %d of %d: %v", n, i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	db := connect(t, url)
+	var wrong, records int
+	if err := db.QueryRow(ctx, miscounted).Scan(&wrong); err != nil || wrong != 0 {
+		t.Errorf("%d collections are miscounted, %v", wrong, err)
+	}
+	if err := db.QueryRow(ctx, `SELECT count(*) FROM bsos`).Scan(&records); err != nil || records == 0 {
+		t.Errorf("the test left %d records, %v", records, err)
+	}
+}
+
+// randomWrite makes a step on five records, of which some expire at once.
+func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Owner, w ss.Write) (err error) {
+	var us []ss.Update
+	for id := range 5 {
+		if u := (ss.Update{ID: fmt.Sprint(id)}); rnd.IntN(2) == 0 {
+			if rnd.IntN(3) > 0 {
+				u.Payload = ss.Some(make([]byte, rnd.IntN(50)))
+			}
+			if rnd.IntN(3) == 0 {
+				u.TTL = ss.Some(rnd.Int64N(3))
+			}
+			us = append(us, u)
+		}
+	}
+	switch rnd.IntN(10) {
+	case 0:
+		_, err = s.DeleteBSO(ctx, o, w, "1")
+	case 1:
+		_, err = s.DeleteBSOs(ctx, o, w, []string{"0", "1", "2", "3", "4"})
+	case 2:
+		_, err = s.DeleteCollection(ctx, o, w)
+	case 3:
+		err = s.DeleteAll(ctx, o, ss.Precondition{})
+	case 4, 5:
+		id, limits := ss.BatchID(fmt.Sprint("batch", rnd.Uint64())), ss.BatchLimits{Records: 100, Bytes: 10000}
+		if _, err = s.Append(ctx, o, w, id, true, us, limits); err == nil {
+			_, err = s.Commit(ctx, o, w, id, nil, limits)
+		}
+	case 6:
+		_, err = s.Sweep(ctx, w.Now, 3)
+	case 7:
+		_, err = s.Put(ctx, o, w, ss.Update{ID: "1", Payload: ss.Some([]byte("x"))})
+	default:
+		_, err = s.Post(ctx, o, w, us)
+	}
+	return err
+}
+
+// TestWrongCounterOfZero: a counter that a foreign hand has set to 0 makes a POST of a
+// record that is there fail as a whole; it is never there twice, and nothing of it changes.
+func TestWrongCounterOfZero(t *testing.T) {
+	t.Parallel()
+	const second ss.Timestamp = 1_700_000_000_000
+	ctx, url := t.Context(), testdb.PostgresDatabase(t)
+	store, db := open(t, pgdb.Options{URL: url}), connect(t, url)
+	o, w := ss.Owner{UID: 1}, ss.Write{Collection: "tabs", Now: second, MaxNames: 10}
+	old, fresh := ss.Update{ID: "a", Payload: ss.Some([]byte("old"))}, ss.Update{ID: "b", Payload: ss.Some([]byte("new"))}
+	if _, err := store.Post(ctx, o, w, []ss.Update{old}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(ctx, `UPDATE user_collections SET count = 0 WHERE collection_id <> 0`); err != nil {
+		t.Fatal(err)
+	}
+	changed := old
+	changed.Payload = ss.Some([]byte("changed"))
+	_, err := store.Post(ctx, o, w, []ss.Update{fresh, changed})
+	if !fault.Is(err, fault.Internal) {
+		t.Errorf("a POST of a record that is there: %v", err)
+	}
+	var records int
+	var payload string
+	if err := db.QueryRow(ctx, `SELECT count(*), min(convert_from(payload, 'UTF8')) FROM bsos`).Scan(&records, &payload); err != nil || records != 1 || payload != "old" {
+		t.Errorf("%d records, %q, %v", records, payload, err)
+	}
+	if _, err := store.Put(ctx, o, w, changed); err != nil { // does not look at the counter
+		t.Error(err)
+	}
+}
+
+// connect opens a connection of a foreign hand.
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
