@@ -127,13 +127,14 @@ func (b *pacedBody) end() {
 
 // linger sends the answer and reads what still comes of the body, for a while: to
 // close a connection with bytes unread resets it, and a peer that is still sending,
-// such as a proxy, takes that for a failure of the server.
+// such as a proxy, takes that for a failure of the server. A peer that expects 100
+// Continue may send without it: Caddy does. It gets none once the answer has begun.
 func (b *pacedBody) linger() {
 	if b.ended || b.streams {
 		return
 	}
 	_ = b.conn.Flush()
-	if !b.late && !b.withheld() {
+	if !b.late {
 		end := time.Now().Add(lingerTime)
 		_ = b.conn.SetReadDeadline(end)
 		if _, err := io.CopyN(io.Discard, b.ReadCloser, lingerBytes); err == nil {

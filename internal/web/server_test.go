@@ -247,7 +247,7 @@ func TestRefusedBody(t *testing.T) {
 		_, _ = io.WriteString(w, "no")
 	}
 	base := start(t, refuses.Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
-	for _, connection := range []string{"close", "keep-alive"} {
+	for _, connection := range []string{"close", "keep-alive", "keep-alive\r\nExpect: 100-continue"} {
 		conn := dial(t, base)
 		send(t, conn, "PUT / HTTP/1.1\r\nHost: a\r\nConnection: "+connection+"\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 500_000))
 		r := bufio.NewReader(conn)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"strconv"
@@ -57,6 +59,7 @@ func TestSite(t *testing.T) {
 				anyID(t, s)
 				preconditions(t, s)
 				largeBodies(t, s)
+				refusedBodies(t, s)
 				spoofs(t, s)
 			})
 		}
@@ -191,6 +194,73 @@ func largeBodies(t *testing.T, s *site) {
 		s.want(t, c, http.StatusRequestEntityTooLarge, "PUT", "/storage/col/larger", body(size))
 	}
 	s.want(t, c, http.StatusNotFound, "GET", "/storage/col/larger", "")
+}
+
+// refusedBodies sends bodies that the server does not read to each service: its refusal
+// comes back soon, and is never the proxy's 502.
+func refusedBodies(t *testing.T, s *site) {
+	t.Helper()
+	const soon = 2 * time.Second // within one, on a machine that is busy
+	body := strings.Repeat("x", 2<<20)
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{"PUT", "/1.5/1/storage/col/x", http.StatusUnauthorized},
+		{"PUT", "/1.5/1/nothing", http.StatusNotFound},
+		{"POST", "/1.0/webhooks/fxa/events", http.StatusUnauthorized},
+		{"POST", "/1.0/sync/1.5", http.StatusMethodNotAllowed},
+		{"PUT", "/ext/v1/installs/7e000000-0000-4000-8000-000000000001/namespaces/a/records/x", http.StatusUnauthorized},
+	} {
+		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
+			for range 5 {
+				public, err := url.Parse(s.public + tc.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n",
+					tc.method, public.Path, public.Host, expect, len(body))
+				begun := time.Now()
+				status := s.sendRaw(t, head, body)
+				if took := time.Since(begun); status != tc.status || took > soon {
+					t.Errorf("%s %s %s: %d after %v, want %d", tc.method, tc.path, expect, status, took, tc.status)
+				}
+			}
+		}
+	}
+}
+
+// sendRaw sends a request by HTTP/1.1 and returns the status of its answer. It reads
+// while it sends: Go's client takes the end of a connection that it still writes to for
+// a failure, though the answer is there.
+func (s *site) sendRaw(t *testing.T, head, body string) int {
+	t.Helper()
+	config := s.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName, config.NextProtos = "example.org", []string{"http/1.1"}
+	conn, err := tls.Dial("tcp", s.address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.WriteString(conn, head+body) // it may be cut off
+	}()
+	defer func() { conn.Close(); <-sent }()
+	_ = conn.SetReadDeadline(time.Now().Add(binary.Bound))
+	r := bufio.NewReader(conn)
+	for {
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("%.40q: %v", head, err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatalf("%.40q: %v", head, err)
+		}
+		if res.StatusCode != http.StatusContinue {
+			return res.StatusCode
+		}
+	}
 }
 
 // spoofs has a client send what only a proxy may; nothing changes by it, and no

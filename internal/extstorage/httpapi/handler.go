@@ -88,6 +88,9 @@ func (x *exchange) serve(act *action) (err error) {
 		if err := act.guards.check(x.in.Header); err != nil {
 			return err
 		}
+		if _, err := x.precondition(ext.Optional[int64]{}); err != nil {
+			return err // before a body that may come late
+		}
 	}
 	if act.media != "" {
 		if err := x.hasMedia(act.media); err != nil {
