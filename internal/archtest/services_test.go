@@ -40,8 +40,8 @@ var services = []service{
 	{
 		name: "extstorage", wiring: "ext", backends: []string{"sqlite", "postgres"},
 		helpers: []helper{{
-			name: "jsonschema",
-			libs: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/hashicorp/golang-lru/v2", "golang.org/x/sync/singleflight"},
+			name: "jsonschema", ours: []string{"internal/fair"},
+			libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 		}},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
 		below: []string{"internal/canonjson"},

@@ -36,6 +36,9 @@ type Config struct {
 	Quota Quota            `toml:"quota" doc:"What an install may have that is of no tier."`
 	Tiers map[string]Quota `toml:"tiers" doc:"What installs may have, by the tier that they are registered with; 0 leaves the number of quota."`
 
+	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Most memory of the compiled schemas that a process keeps. Tenants share it; one schema takes 8 MiB at most, most take some 10 kB."`
+	DryRunTime   time.Duration `toml:"dry_run_time" doc:"How long a dry run of a schema goes through records before it stops and answers with a cursor."`
+
 	Audit         string `toml:"audit" doc:"Where every write is reported: file:PATH, which gets a line of JSON for each; or log, the server's own, which then tells namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
 	MetadataIndex bool   `toml:"metadata_index" doc:"Have the command migrate make an index of the records' metadata on PostgreSQL, for queries of your own: the server makes none, and it costs every write."`
 
@@ -61,6 +64,10 @@ type TokenKey struct {
 
 // ownTokenKey begins the ids of the server's own keys.
 const ownTokenKey = "own-"
+
+// MinSchemaMemory is the least of the setting schema_memory: two of the largest
+// schemas.
+const MinSchemaMemory = 16 << 20
 
 // minSecret is the least length of a secret that signs, in bytes.
 const minSecret = 32
@@ -105,6 +112,8 @@ func DefaultConfig() Config {
 		Rates:            Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
 		Quota:            DefaultQuota(),
 		PollEvery:        time.Second,
+		SchemaMemory:     64 << 20,
+		DryRunTime:       20 * time.Second,
 	}
 }
 
@@ -131,10 +140,14 @@ func (c *Config) Check() conf.Problems {
 		{"changes_poll_interval", int64(c.PollEvery)},
 		{"token_max_lifetime", int64(c.TokenMaxLifetime)},
 		{"request_timeout", int64(c.RequestTimeout)},
+		{"dry_run_time", int64(c.DryRunTime)},
 	} {
 		if n.value <= 0 {
 			wrong(n.key, "must be more than 0")
 		}
+	}
+	if c.SchemaMemory < MinSchemaMemory {
+		problems.Addf("schema_memory", "must be at least %d", MinSchemaMemory)
 	}
 	if c.TokenLeeway < 0 {
 		wrong("token_leeway", "must not be negative")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +162,40 @@ func TestCheckSchema(t *testing.T) {
 	wantPlace(t, "no schema", err, "/properties/x/type")
 }
 
+// TestOldSchemas: a schema that was registered by other limits is told of where it is
+// used, and there are ways out.
+func TestOldSchemas(t *testing.T) {
+	t.Parallel()
+	m := newService(t)
+	m.do(t, task(ext.PutTask, "k", `"x"`))
+	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
+	const wide = `{"items":{"pattern":"^[a-z\\p{L}]{900}x0"}}`
+	sc, err := m.store.Register(t.Context(), o, "a", []byte(wide), "", now)
+	if err == nil {
+		_, err = m.store.SetStatus(t.Context(), o, "a", sc.Version, ext.Active, now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Do(t.Context(), m.r, task(ext.PutTask, "k", `"y"`))
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(fmt.Sprint(err), "500000 ranges") || !strings.Contains(fmt.Sprint(err), "activate another version or deprecate it") {
+		t.Errorf("a put: %v", err)
+	}
+	m.wantValue(t, "k", `"x"`)
+	_, err = m.CheckVersion(t.Context(), m.r, "a", sc.Version)
+	wantPlace(t, "a dry run of it", err, "/items/pattern")
+	report, err := m.CheckSchema(t.Context(), m.r, "a", []byte(`{"type":"string"}`))
+	if err != nil || report.Compatibility.Effect != "unknown" || len(report.Compatibility.Changes) != 1 || report.DryRun.Checked != 1 {
+		t.Errorf("a dry run of another: %+v, %v", report, err)
+	}
+	if _, err := m.SetSchema(t.Context(), m.r, "a", sc.Version, ext.Deprecated); err != nil {
+		t.Errorf("deprecating it: %v", err)
+	}
+	m.do(t, task(ext.PutTask, "k", `"z"`))
+	_, err = m.SetSchema(t.Context(), m.r, "a", sc.Version, ext.Active)
+	wantPlace(t, "activating it again", err, "/status")
+}
+
 // slowValidator reports when it validates a value, and waits until it may
 // go on.
 type slowValidator struct {
@@ -168,10 +203,10 @@ type slowValidator struct {
 	begun, goOn chan struct{}
 }
 
-func (j slowValidator) Validate(document []byte, v canonjson.Value) error {
+func (j slowValidator) Validate(ctx context.Context, of ext.TenantID, document []byte, v canonjson.Value) error {
 	j.begun <- struct{}{}
 	<-j.goOn
-	return j.validator.Validate(document, v)
+	return j.validator.Validate(ctx, of, document, v)
 }
 
 // waitingSlot is the slot of a request that says when it waits without it.

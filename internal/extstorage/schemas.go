@@ -25,7 +25,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	known, cached := s.schemas.get(at)
 	var refused error
 	if cached {
-		if refused = s.hold(known, v, want); refused == nil || !fault.Is(refused, fault.Invalid) {
+		if refused = s.hold(ctx, at.Tenant, known, v, want); refused == nil || !fault.Is(refused, fault.Invalid) {
 			return known.Version, refused
 		}
 	}
@@ -36,7 +36,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	if cached && active.same(known) {
 		return active.Version, refused
 	}
-	return active.Version, s.hold(active, v, want)
+	return active.Version, s.hold(ctx, at.Tenant, active, v, want)
 }
 
 // loadSchema reads the active schema; version 0 is none.
@@ -53,14 +53,14 @@ func (sc *Schema) same(other Schema) bool {
 }
 
 // hold holds a value against one schema; version 0 lets everything pass.
-func (s *Service) hold(sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
+func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
 	if want.Set && want.Value != sc.Version {
 		return errNotActive
 	}
 	if sc.Version == 0 {
 		return nil
 	}
-	return s.opts.Validators.Validate(sc.Document, v)
+	return s.opts.Validators.Validate(ctx, tenant, sc.Document, v)
 }
 
 // SchemaChange is one difference between two documents.
@@ -191,7 +191,8 @@ func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaV
 	return s.opts.Registry.Schema(ctx, p.Owner, ns, v)
 }
 
-// SetSchema activates or deprecates a version: ErrNoSchema.
+// SetSchema activates or deprecates a version: ErrNoSchema. One that was registered by
+// other limits may be refused to become active: *ValidationError.
 func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v SchemaVersion, status SchemaStatus) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -199,6 +200,18 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 	}
 	if status != Active && status != Deprecated {
 		return Schema{}, &ValidationError{Pointer: "/status", Reason: "must be active or deprecated"}
+	}
+	if status == Active {
+		old, err := s.opts.Registry.Schema(ctx, p.Owner, ns, v)
+		if err != nil {
+			return Schema{}, err
+		}
+		if err := s.opts.Documents.Check(old.Document); err != nil {
+			if v, ok := errors.AsType[*ValidationError](err); ok {
+				err = &ValidationError{Pointer: "/status", Reason: "must be deprecated: the schema was registered by other limits, and it " + v.Reason}
+			}
+			return Schema{}, err
+		}
 	}
 	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
 	s.schemas.remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
@@ -220,10 +233,17 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.report(ctx, r, ns, document)
 }
 
-// CheckVersion is CheckSchema of a version that is registered: ErrNoSchema.
+// CheckVersion is CheckSchema of a version that is registered: ErrNoSchema. One that
+// was registered by other limits may be refused.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
+		return report, err
+	}
+	if err := s.opts.Documents.Check(sc.Document); err != nil {
+		return report, err
+	}
+	if err := s.try(ctx, r, ns, sc.Document); err != nil {
 		return report, err
 	}
 	return s.report(ctx, r, ns, sc.Document)
@@ -240,7 +260,7 @@ func (s *Service) report(ctx context.Context, r Request, ns Namespace, document 
 		}
 		report.Active, report.Compatibility.Effect = active.Version, "harmless"
 		if active.Version != 0 {
-			if report.Compatibility, err = s.opts.Documents.Compatible(active.Document, document); err != nil {
+			if report.Compatibility, err = s.compare(active.Document, document); err != nil {
 				return err
 			}
 		}
@@ -248,6 +268,16 @@ func (s *Service) report(ctx context.Context, r Request, ns Namespace, document 
 		return err
 	})
 	return report, err
+}
+
+// compare compares the active document with one that passes Check.
+func (s *Service) compare(active, document []byte) (Compatibility, error) {
+	c, err := s.opts.Documents.Compatible(active, document)
+	if _, limited := errors.AsType[*ValidationError](err); limited {
+		const change = "the active schema was registered by other limits and cannot be compared"
+		return Compatibility{Effect: "unknown", Changes: []SchemaChange{{Change: change, Effect: "unknown"}}}, nil
+	}
+	return c, err
 }
 
 // What trying schemas may take of a server: hostile ones keep a processor busy for
@@ -282,7 +312,7 @@ func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []
 				return run, fault.Wrap(fault.Unavailable, "the dry run was not done in time", context.Cause(ctx))
 			}
 			run.Checked++
-			err := s.opts.Validators.Validate(document, rec.Value)
+			err := s.opts.Validators.Validate(ctx, o.Tenant, document, rec.Value)
 			switch v, refused := err.(*ValidationError); { //nolint:errorlint // as Validators says
 			case err == nil:
 			case !refused:

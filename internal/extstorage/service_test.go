@@ -234,9 +234,9 @@ type counted struct {
 	times int
 }
 
-func (c *counted) Validate(document []byte, v canonjson.Value) error {
+func (c *counted) Validate(ctx context.Context, of ext.TenantID, document []byte, v canonjson.Value) error {
 	c.times++
-	return c.Validators.Validate(document, v)
+	return c.Validators.Validate(ctx, of, document, v)
 }
 
 // TestRefusedOnce: what the active schema refuses is held against it once, which

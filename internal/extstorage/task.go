@@ -209,7 +209,7 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	op.Revise = func(before canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 		v, sum, err := a.service.compute(t, before)
 		if err == nil {
-			err = a.service.hold(schema, v, Optional[SchemaVersion]{})
+			err = a.service.hold(ctx, at.Tenant, schema, v, Optional[SchemaVersion]{})
 			if cached && fault.Is(err, fault.Invalid) {
 				err = &outdatedError{err, at, schema}
 			}

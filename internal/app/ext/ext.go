@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/outbox"
@@ -84,7 +85,8 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 			return opened, err
 		}
 	}
-	validator := newValidator()
+	validator := jsonschema.NewValidator(int(s.cfg.SchemaMemory), trialCommand)
+	observeSchemas(d.Metrics, validator)
 	s.opened, err = ext.NewService(ext.Options{
 		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Validators: validator, Documents: validator,
 		Config: s.cfg, CursorKeys: cursorKeys, Clock: d.Clock,

@@ -201,7 +201,7 @@ func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 // a schema is tried by this very program.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
-	j := newValidator()
+	j := jsonschema.NewValidator(0, trialCommand)
 	document := []byte(`{"properties":{"n":{"type":"integer"}}}`)
 	wantPlace := func(err error, pointer string) {
 		t.Helper()
@@ -218,11 +218,11 @@ func TestSchemas(t *testing.T) {
 		}
 		return err
 	}
-	if err := errors.Join(j.Check(document), j.Validate(document, `{"n":1}`), try(string(document), []byte(`{"n":"x"}`))); err != nil {
+	if err := errors.Join(j.Check(document), j.Validate(t.Context(), someInstall.Tenant, document, `{"n":1}`), try(string(document), []byte(`{"n":"x"}`))); err != nil {
 		t.Error(err)
 	}
 	wantPlace(j.Check([]byte(`{"properties":{"n":{"type":"number or so"}}}`)), "/properties/n/type")
-	wantPlace(j.Validate(document, `{"n":"x"}`), "/n")
+	wantPlace(j.Validate(t.Context(), someInstall.Tenant, document, `{"n":"x"}`), "/n")
 	wantPlace(try(`{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`), "")
 	c, err := j.Compatible(document, []byte(`{"properties":{"n":{"type":"string"}}}`))
 	if err != nil || c.Effect != "breaking" || len(c.Changes) != 2 || c.Changes[0].Pointer != "/properties/n/type" {

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/clock"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/fault"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
@@ -76,6 +77,17 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 		})
 	}
 	return r
+}
+
+// observeSchemas registers the metrics of the cache of compiled schemas.
+func observeSchemas(m *obs.Metrics, v *jsonschema.Validator) {
+	of := func(value func(jsonschema.CacheStats) float64) func(obs.Set) {
+		return func(set obs.Set) { set(value(v.Cache())) }
+	}
+	m.Gauge("storage_schema_cache_bytes", "Memory of the compiled schemas.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Bytes) }))
+	m.Gauge("storage_schema_cache_capacity_bytes", "Most memory of the compiled schemas, extstorage.schema_memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Capacity) }))
+	m.Gauge("storage_schema_cache_schemas", "Schemas that are compiled.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Schemas) }))
+	m.Total("storage_schema_cache_evictions_total", "Compiled schemas that were given up to make room for others.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
 }
 
 // codeInvalid is the code of what is refused for its form, or by a schema.

@@ -2,6 +2,7 @@ package jsonschema_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -43,7 +44,7 @@ func BenchmarkValidate(b *testing.B) {
 		b.Run(fmt.Sprintf("%d KB", size>>10), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.Validate(value); err != nil {
+				if err := s.Validate(context.Background(), value); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -66,7 +67,7 @@ func BenchmarkValidate(b *testing.B) {
 		value := canonical(b, bytes.Replace(benchValue(1<<10), []byte(`"count":3`), []byte(`"count":"x"`), 1))
 		b.ReportAllocs()
 		for b.Loop() {
-			if s.Validate(value) == nil {
+			if s.Validate(context.Background(), value) == nil {
 				b.Fatal("valid")
 			}
 		}

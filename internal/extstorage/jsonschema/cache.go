@@ -1,79 +1,268 @@
 package jsonschema
 
 import (
+	linked "container/list"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
+	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/sync/singleflight"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fair"
+	"holdfast/internal/fault"
 )
 
-// Cache keeps the schemas that were used last. The key is the hash of the
-// document and nothing else, so that tenants who have the same document share
-// it, and those who only gave theirs the same $id do not.
+// Cache keeps compiled schemas within a budget of bytes, which are measured. Tenants
+// share the budget (package fair): a schema is charged to the tenant that needed it
+// first, and a tenant above its share makes room by giving up its own.
+//
+// The key is the hash of the document and nothing else, so that tenants who have the
+// same document share it, and those who only gave theirs the same $id do not.
 type Cache struct {
-	compiling singleflight.Group
+	budget    *fair.Pool // bytes
+	compilers *fair.Pool // compilations at a time
 
-	mu     sync.Mutex
-	recent *simplelru.LRU[[sha256.Size]byte, *Schema]
-	bytes  int // of the documents in recent, with the overhead of each
-	most   int
+	mu        sync.Mutex
+	schemas   map[documentHash]*Entry
+	recent    *linked.List   // all entries, the one asked for last in front
+	tenants   map[string]int // bytes that are charged
+	evictions int64
+	waiting   int // uses that wait for bytes
 }
 
-// overhead is what is charged for a schema besides its document, so that there
-// are not too many small ones.
-const overhead = 1 << 10
+type documentHash = [sha256.Size]byte
 
-// NewCache makes a cache of documents of so many bytes together. A compiled
-// schema takes some 100 times its document, and that again for each processor
-// that was busy with it at the same time.
+// Entry is a schema in a cache.
+type Entry struct {
+	Schema *Schema
+
+	hash   documentHash
+	tenant string // that it is charged to
+	users  int
+	bytes  int             // charged
+	place  *linked.Element // in recent
+
+	done chan struct{} // closed when Schema and err are there
+	err  error
+}
+
+const (
+	// Compilations is how many schemas a cache compiles at a time, and one tenant one
+	// less.
+	Compilations = 2
+
+	// CompileMemory is what one of them takes at most while it is under way, on top of
+	// what is charged to the budget.
+	CompileMemory = 4 * MaxCompiled
+
+	// waits is how many uses of a cache may wait for each of the two, and for how long.
+	waits    = 256
+	waitMost = 10 * time.Second
+)
+
+// NewCache returns a cache with a budget of bytes, at least ext.MinSchemaMemory.
 func NewCache(bytes int) *Cache {
-	c := &Cache{most: bytes}
-	var err error
-	c.recent, err = simplelru.NewLRU(bytes/overhead+1, func(_ [sha256.Size]byte, s *Schema) { c.bytes -= charge(s) })
-	if err != nil {
-		panic(err) // of a size that is not positive
+	size := int64(max(bytes, ext.MinSchemaMemory))
+	return &Cache{
+		budget:    fair.NewPool(fair.Options{Capacity: size, Reserve: fair.Reserve(size), Waiting: waits, Wait: waitMost}),
+		compilers: fair.NewPool(fair.Options{Capacity: Compilations, Reserve: fair.Reserve(Compilations), Waiting: waits, Wait: waitMost}),
+		schemas:   map[documentHash]*Entry{}, recent: linked.New(), tenants: map[string]int{},
 	}
-	return c
 }
 
-func charge(s *Schema) int { return len(s.document.text) + overhead }
+// CacheStats is the state of a cache.
+type CacheStats struct {
+	Schemas   int
+	Bytes     int   // that they hold
+	Capacity  int   // bytes that they may hold
+	Evictions int64 // schemas given up so far to make room
+}
 
-// Schema is Compile, once for each document however many ask at a time. An
-// error is not kept: what is stored has passed Check.
-func (c *Cache) Schema(text []byte) (*Schema, error) {
+// Stats returns the state of the cache.
+func (c *Cache) Stats() CacheStats {
+	s := c.budget.Stats()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return CacheStats{Schemas: len(c.schemas), Bytes: int(s.Used), Capacity: int(s.Capacity), Evictions: c.evictions}
+}
+
+// Acquire gives the schema of a document, on behalf of a tenant. The caller releases
+// it when it does not use it any more. A document is compiled once, however many ask
+// at a time, and stays while it is used. An error of Compile is not kept. While there
+// is no memory for the schema Acquire waits, for a few seconds: fault.Unavailable.
+func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
-	if s, ok := c.get(hash); ok {
-		return s, nil
+	for {
+		e, mine := c.enter(hash, tenant)
+		if mine {
+			c.fill(ctx, e, text)
+		} else {
+			select {
+			case <-e.done:
+			case <-ctx.Done():
+				c.Release(e)
+				return nil, fault.Wrap(fault.Unavailable, "the schema was not compiled in time", context.Cause(ctx))
+			}
+		}
+		if e.err == nil {
+			return e, nil
+		}
+		if mine || !errors.Is(e.err, errLeft) {
+			return nil, e.err
+		}
+		// The request that was to compile it has ended: now it is this one's turn.
 	}
-	s, err, _ := c.compiling.Do(string(hash[:]), func() (any, error) {
-		if s, ok := c.get(hash); ok { // somebody was done since
-			return s, nil
+}
+
+// fill compiles the document of an entry. Requests that wait for it are told also when
+// that panics.
+func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
+	e.err = fault.New(fault.Internal, "the schema was not compiled")
+	defer func() {
+		if e.err != nil {
+			c.forget(e)
 		}
-		s, err := Compile(text)
-		if err == nil {
-			c.add(hash, s)
+		close(e.done)
+	}()
+	e.Schema, e.err = c.compile(ctx, e, text)
+}
+
+// errLeft is the cause of a schema that was not compiled because the request that
+// was to do it ended.
+var errLeft = errors.New("the request has ended")
+
+// enter makes the caller a user of an entry; mine is an entry that it has to
+// compile.
+func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e = c.schemas[hash]
+	if e == nil {
+		e = &Entry{hash: hash, tenant: tenant, done: make(chan struct{})}
+		e.place = c.recent.PushFront(e)
+		c.schemas[hash] = e
+		mine = true
+	}
+	e.users++
+	c.recent.MoveToFront(e.place)
+	return e, mine
+}
+
+// Release ends a use. An entry that nobody uses stays, unless others wait for its
+// bytes.
+func (c *Cache) Release(e *Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.users--; e.users == 0 && c.waiting > 0 && e.bytes > 0 {
+		c.drop(e)
+	}
+}
+
+// forget removes an entry whose schema was not compiled. Requests that know it find
+// its error.
+func (c *Cache) forget(e *Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recent.Remove(e.place)
+	delete(c.schemas, e.hash)
+}
+
+// drop gives up an entry that nobody uses.
+func (c *Cache) drop(e *Entry) {
+	c.recent.Remove(e.place)
+	delete(c.schemas, e.hash)
+	if c.tenants[e.tenant] -= e.bytes; c.tenants[e.tenant] == 0 {
+		delete(c.tenants, e.tenant)
+	}
+	c.budget.Release(e.tenant, int64(e.bytes))
+	c.evictions++
+}
+
+// compile compiles the document of an entry and charges it.
+func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, err error) {
+	err = c.compilers.Do(ctx, e.tenant, func() error {
+		if s, err = Compile(text); err != nil {
+			return err
 		}
-		return s, err
+		return c.charge(ctx, e, s.bytes())
 	})
 	if err != nil {
+		if ctx.Err() != nil {
+			err = fault.Wrap(fault.Unavailable, "the schema was not compiled in time", errors.Join(errLeft, err))
+		}
 		return nil, err
 	}
-	return s.(*Schema), nil
+	s.grow = func(bytes int) bool { return c.take(e, bytes) }
+	return s, nil
 }
 
-func (c *Cache) get(hash [sha256.Size]byte) (*Schema, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.recent.Get(hash)
-}
-
-func (c *Cache) add(hash [sha256.Size]byte, s *Schema) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.bytes += charge(s)
-	c.recent.Add(hash, s)
-	for c.bytes > c.most && c.recent.Len() > 1 {
-		c.recent.RemoveOldest()
+// charge charges bytes to the tenant of an entry. When there is nothing that could
+// be given up for them, it waits until a schema is no longer used.
+func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
+	if c.take(e, bytes) {
+		return nil
 	}
+	c.mu.Lock()
+	c.waiting++
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.waiting--
+		c.mu.Unlock()
+	}()
+	if c.take(e, bytes) { // one was left before it knew that this waits
+		return nil
+	}
+	if err := c.budget.Acquire(ctx, e.tenant, int64(bytes)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charged(e, bytes)
+	return nil
+}
+
+// take charges bytes to the tenant of an entry, if they are free or become free by
+// giving up schemas that nobody uses.
+func (c *Cache) take(e *Entry, bytes int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.budget.TryAcquire(e.tenant, int64(bytes)) {
+		victim := c.victim(e.tenant, bytes)
+		if victim == nil {
+			return false
+		}
+		c.drop(victim)
+	}
+	c.charged(e, bytes)
+	return true
+}
+
+func (c *Cache) charged(e *Entry, bytes int) {
+	e.bytes += bytes
+	c.tenants[e.tenant] += bytes
+}
+
+// victim is the entry that is given up for more bytes of a tenant: the one that has
+// not been used for longest, of the tenant itself when it would have more than its
+// share, otherwise of the tenant that has the most, as far as there are some that
+// nobody uses.
+func (c *Cache) victim(tenant string, bytes int) *Entry {
+	capacity := int(c.budget.Stats().Capacity)
+	own := c.tenants[tenant]
+	sharing := len(c.tenants)
+	if own == 0 {
+		sharing++
+	}
+	limited := own > 0 && own+bytes > capacity/sharing
+	var most *Entry
+	for at := c.recent.Back(); at != nil; at = at.Prev() {
+		switch e := at.Value.(*Entry); { //nolint:forcetypeassert // there are no others
+		case e.users > 0 || limited && e.tenant != tenant:
+		case most == nil || c.tenants[e.tenant] > c.tenants[most.tenant]:
+			most = e
+		}
+	}
+	return most
 }

@@ -1,36 +1,49 @@
 package jsonschema_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/fault"
 )
+
+// budget is that of the caches here.
+const budget = 2 * jsonschema.MaxCompiled
+
+func acquire(t *testing.T, c *jsonschema.Cache, tenant, document string) *jsonschema.Entry {
+	t.Helper()
+	e, err := c.Acquire(t.Context(), tenant, []byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
 
 func TestCacheCompilesOnce(t *testing.T) {
 	t.Parallel()
-	c := jsonschema.NewCache(1 << 20)
+	c := jsonschema.NewCache(budget)
 	document := `{"properties":{"a":{"type":"string"}}}`
-	got := make([]*jsonschema.Schema, 32)
+	got := make([]*jsonschema.Entry, 32)
 	var all sync.WaitGroup
 	for i := range got {
-		all.Go(func() {
-			var err error
-			if got[i], err = c.Schema([]byte(document)); err != nil {
-				t.Error(err)
-			}
-		})
+		all.Go(func() { got[i] = acquire(t, c, fmt.Sprint(i), document) })
 	}
 	all.Wait()
-	for _, s := range got {
-		if s != got[0] {
+	for _, e := range got {
+		if e.Schema != got[0].Schema {
 			t.Fatal("one document, two schemas")
 		}
+		c.Release(e)
 	}
-	if n, _ := c.Kept(); n != 1 {
-		t.Errorf("%d schemas are kept", n)
+	bytes, _ := got[0].Schema.Measured()
+	if s := c.Stats(); s.Schemas != 1 || s.Bytes != bytes {
+		t.Errorf("%+v, want a schema of %d bytes", s, bytes)
 	}
 }
 
@@ -38,45 +51,142 @@ func TestCacheCompilesOnce(t *testing.T) {
 // two schemas.
 func TestCacheKeepsTenantsApart(t *testing.T) {
 	t.Parallel()
-	c := jsonschema.NewCache(1 << 20)
+	c := jsonschema.NewCache(budget)
 	for range 2 {
 		for _, name := range []string{"string", "integer"} {
-			s, err := c.Schema(fmt.Appendf(nil, `{"$id":"https://example.org/s","$ref":"#a","$defs":{"x":{"$anchor":"a","type":%q}}}`, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Validate(`"text"`); (err == nil) != (name == "string") {
+			e := acquire(t, c, "t", fmt.Sprintf(`{"$id":"https://example.org/s","$ref":"#a","$defs":{"x":{"$anchor":"a","type":%q}}}`, name))
+			if err := e.Schema.Validate(context.Background(), `"text"`); (err == nil) != (name == "string") {
 				t.Errorf("%s: %v", name, err)
 			}
+			c.Release(e)
 		}
 	}
 }
 
-func TestCacheForgets(t *testing.T) {
+// heavy is a document whose schema is large, another for each number.
+func heavy(i int) string {
+	return fmt.Sprintf(`{"enum":[%s,"x%d"]}`, repeated(10_000, "%d"), i)
+}
+
+// TestCacheHasABudget: the bytes of what is kept are bounded, whatever a tenant does;
+// what another tenant has used last stays.
+func TestCacheHasABudget(t *testing.T) {
 	t.Parallel()
-	const most = 64 << 10
-	c := jsonschema.NewCache(most)
-	for i := range 300 {
-		text := fmt.Sprintf(`{"title":"%d%s"}`, i, strings.Repeat("x", i*50))
-		if _, err := c.Schema([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if n, bytes := c.Kept(); bytes > most || n < 1 {
-			t.Fatalf("%d schemas, %d bytes", n, bytes)
+	c := jsonschema.NewCache(budget)
+	for i := range 3 {
+		c.Release(acquire(t, c, "small", fmt.Sprintf(`{"title":"small %d"}`, i)))
+	}
+	for i := range 20 {
+		c.Release(acquire(t, c, "large", heavy(i)))
+		if s := c.Stats(); s.Bytes > budget || s.Capacity != budget {
+			t.Fatalf("%+v", s)
 		}
 	}
-	before, _ := c.Kept()
-	if _, err := c.Schema([]byte(`{"type":"text"}`)); err == nil {
+	before := c.Stats()
+	if before.Evictions == 0 {
+		t.Error("nothing was given up")
+	}
+	for i := range 3 {
+		e := acquire(t, c, "another", fmt.Sprintf(`{"title":"small %d"}`, i))
+		c.Release(e)
+	}
+	if s := c.Stats(); s.Bytes != before.Bytes || s.Schemas != before.Schemas {
+		t.Errorf("the schemas of another tenant were given up: %+v, then %+v", before, s)
+	}
+	if _, err := c.Acquire(t.Context(), "t", []byte(`{"type":"text"}`)); err == nil {
 		t.Fatal("no error")
 	}
-	if after, _ := c.Kept(); after != before {
-		t.Error("an error is kept")
+	if s := c.Stats(); s != before {
+		t.Errorf("an error is kept: %+v", s)
 	}
-	// The largest has place even when it is alone.
-	if _, err := c.Schema([]byte(`{"title":"` + strings.Repeat("x", jsonschema.MaxBytes-20) + `"}`)); err != nil {
-		t.Fatal(err)
+	for i := range 20 { // each tenant with one
+		c.Release(acquire(t, c, fmt.Sprint(i), heavy(100+i)))
 	}
-	if n, _ := c.Kept(); n != 1 {
-		t.Errorf("%d are kept beside it", n)
+	if s := c.Stats(); s.Bytes > budget {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestCacheWaits: schemas that are in use are not given up. Others wait until one is
+// released, and no longer than their request; other tenants find the reserve.
+func TestCacheWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := jsonschema.NewCache(budget)
+		var used []*jsonschema.Entry
+		refused := errors.New("")
+		for i := 0; ; i++ {
+			e, err := c.Acquire(t.Context(), "t", []byte(heavy(i)))
+			if err != nil {
+				refused = err
+				break
+			}
+			used = append(used, e)
+		}
+		if !fault.Is(refused, fault.Unavailable) {
+			t.Fatalf("one more than there is memory for: %v", refused)
+		}
+		other := acquire(t, c, "other", heavy(1000))
+		gone, leave := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := c.Acquire(gone, "t", []byte(heavy(2000)))
+			ended <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-ended; !fault.Is(err, fault.Unavailable) {
+			t.Errorf("a request that ended while it waited: %v", err)
+		}
+		go func() {
+			e, err := c.Acquire(t.Context(), "t", []byte(heavy(3000)))
+			if err == nil {
+				c.Release(e)
+			}
+			ended <- err
+		}()
+		synctest.Wait()
+		c.Release(used[0])
+		c.Release(used[1])
+		if err := <-ended; err != nil {
+			t.Errorf("when there is memory again: %v", err)
+		}
+		for _, e := range append(used[2:], other) {
+			c.Release(e)
+		}
+		if s := c.Stats(); s.Bytes > budget {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestCacheIsShared: many tenants and schemas at once leave the books in order.
+func TestCacheIsShared(t *testing.T) {
+	t.Parallel()
+	c := jsonschema.NewCache(0)
+	var all sync.WaitGroup
+	for tenant := range 8 {
+		all.Go(func() {
+			for i := range 30 {
+				document := heavy((i*7 + tenant) % 11)
+				if i%3 == 0 {
+					document = `{"type":"number","title":"` + strings.Repeat("x", i*100) + `"}`
+				}
+				e, err := c.Acquire(t.Context(), fmt.Sprint(tenant), []byte(document))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := e.Schema.Validate(t.Context(), `1`); err != nil {
+					t.Error(err)
+				}
+				c.Release(e)
+			}
+		})
+	}
+	all.Wait()
+	s := c.Stats()
+	if s.Bytes > s.Capacity || s.Bytes != c.Charged() {
+		t.Errorf("%+v, the schemas have %d", s, c.Charged())
 	}
 }

@@ -26,7 +26,10 @@ func parse(text []byte) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{text: text, byPointer: map[string]*node{}, resources: map[string]*resource{}, dynamic: map[string][]*node{}}
+	d := &document{
+		text: text, byPointer: map[string]*node{}, resources: map[string]*resource{}, dynamic: map[string][]*node{},
+		expressions: map[string]*pattern{},
+	}
 	if _, err := d.walk(root, nil, nil); err != nil {
 		return nil, err
 	}

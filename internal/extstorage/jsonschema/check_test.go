@@ -100,6 +100,12 @@ func TestCheckRefuses(t *testing.T) {
 		{"a back reference", `{"pattern":"(a)\\1"}`, "/pattern", "RE2"},
 		{"a bad name", `{"patternProperties":{"(":{}}}`, "/patternProperties/(", "RE2"},
 		{"a long pattern", `{"pattern":"` + strings.Repeat(`x{1000}`, 20) + `"}`, "/pattern", "too long"},
+		{"a wide class, repeated", `{"properties":{"a":{"pattern":"^[a-z\\p{L}]{900}x0"}}}`, "/properties/a/pattern", "500000 ranges"},
+		{"a wide class in a name", `{"patternProperties":{"\\P{Lu}{400}(x|\\p{L}{900})":{}}}`, "/patternProperties/\\P{Lu}{400}(x|\\p{L}{900})", "too wide"},
+		{"wide classes", `{"allOf":[` + strings.Repeat(`{"pattern":"[\\p{L}x]{300}"},`, 4) + `true]}`, "/allOf/2/pattern", "too wide"},
+		{"many classes", `{"pattern":"` + strings.Repeat(`\\pL`, 10_000) + `"}`, "/pattern", "too wide"},
+		{"ranges without case", `{"pattern":"(?i)` + strings.Repeat(`[B-𞤀]`, 5_000) + `"}`, "/pattern", "too wide"},
+		{"ranges without case, escaped", `{"pattern":"(?si:` + strings.Repeat(`[B-\\x{1e900}]`, 4_000) + `)"}`, "/pattern", "too wide"},
 		{"long patterns", `{"allOf":[` + strings.Repeat(`{"pattern":"x{900}"},`, 20) + `true]}`, "/allOf/5/pattern", "too long"},
 
 		{"itself", `{"$ref":"#"}`, "", "itself"},
@@ -144,6 +150,7 @@ func TestCheckAccepts(t *testing.T) {
 		nested(15),
 		`{"maxLength":2147483647,"minimum":-1e300,"multipleOf":0.01}`,
 		`{"pattern":"^\\p{L}{1,500}$"}`,
+		`{"pattern":"(?i)^[a-zà-ÿ0-9_-]+\\P{L}$","patternProperties":{"(?i)^[\\p{L}\\p{M}' -]{1,100}$":{}}}`,
 	} {
 		if err := jsonschema.Check([]byte(document)); err != nil {
 			e := err.(*jsonschema.Error) //nolint:forcetypeassert // Check returns no other

@@ -1,6 +1,7 @@
 package jsonschema_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -138,11 +139,11 @@ func TestCompatibleIsSound(t *testing.T) {
 		o, n := compile(t, string(oldText)), compile(t, string(newText))
 		for i := range 40 {
 			value := canonical(t, text(values(2).Draw(t, fmt.Sprint("value ", i))))
-			if o.Validate(value) != nil {
+			if o.Validate(context.Background(), value) != nil {
 				continue
 			}
 			passed++
-			if err := n.Validate(value); err != nil {
+			if err := n.Validate(context.Background(), value); err != nil {
 				t.Fatalf("%s\npasses %s\nnot    %s: %v\nreport %v", value, oldText, newText, err, report)
 			}
 		}

@@ -13,7 +13,8 @@
 //     the same member double their work with every level of a value.
 //   - A [Sandbox] tries a new schema in a process that can be killed.
 //   - A [Cache] compiles a document once, by its hash: what one tenant names
-//     `$id` is nothing to another.
+//     `$id` is nothing to another. It has a budget of bytes, which are measured,
+//     and tenants have shares of it.
 //
 // `format`, `contentEncoding`, `contentMediaType` and `contentSchema` are
 // annotations, as Draft 2020-12 has them by default: they refuse nothing. A
@@ -32,8 +33,13 @@ const (
 	MaxSubschemas = 2_000   // in the document
 	MaxPointers   = 1 << 20 // bytes of the pointers to all subschemas: the library keeps several of each
 	MaxPattern    = 10_000  // instructions of all regular expressions together
+	MaxRanges     = 500_000 // ranges of all their character classes together
 	MaxInPlace    = 1_000   // subschemas that one value is validated against, references followed
 	MaxWrittenOut = 50_000  // subschemas when every reference is written out, recursion once
+
+	// MaxCompiled is the bytes of a compiled schema. What people write takes 100
+	// times its document at most: 6 MB.
+	MaxCompiled = 8 << 20
 
 	// MaxSteps is what one validation may take: roughly one for each subschema
 	// that is held against each value in the value. It is half a second or so

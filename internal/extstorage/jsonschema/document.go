@@ -66,7 +66,10 @@ type document struct {
 	dynamic   map[string][]*node   // by the name of their $dynamicAnchor
 	pointers  int                  // bytes of all pointers
 	patterns  int                  // instructions of all regular expressions
+	ranges    int                  // of their character classes
 	longest   int                  // most subschemas that one value is held against
+
+	expressions map[string]*pattern // regular expressions by their text
 }
 
 // node is one subschema: a boolean, or an object of keywords.

@@ -3,7 +3,7 @@ package jsonschema
 // Spent is the steps of the last validation, of a schema that nobody uses.
 func (s *Schema) Spent() int {
 	i := <-s.idle
-	defer s.give(i)
+	defer func() { s.idle <- i }()
 	return MaxSteps - i.steps
 }
 
@@ -22,9 +22,24 @@ func Probes(document []byte) ([]any, error) {
 	return d.probes(), nil
 }
 
-// Kept is how many schemas the cache has, and how many bytes are charged.
-func (c *Cache) Kept() (schemas, bytes int) {
+// Measured is the bytes of a schema that nobody uses, and of one more instance.
+func (s *Schema) Measured() (all, each int) { return s.bytes(), s.each }
+
+// Matching is the part of an instance that is kept by matches, not by the schema.
+func (s *Schema) Matching() int {
+	longest := 0
+	for _, p := range s.document.expressions {
+		longest = max(longest, p.instructions)
+	}
+	return matching(longest)
+}
+
+// Charged is the bytes of the schemas of a cache that nobody uses.
+func (c *Cache) Charged() (sum int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.recent.Len(), c.bytes
+	for _, e := range c.schemas {
+		sum += e.Schema.bytes()
+	}
+	return sum
 }

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // compilePatterns refuses regular expressions that are not RE2 or together too
@@ -33,14 +36,25 @@ func (d *document) compilePatterns() error {
 }
 
 func (d *document) patternAt(expression string, at pointer) (int, error) {
+	tooWide := at.refuse("makes the character classes of the document too wide: counted repetitions are written out, and " +
+		strconv.Itoa(MaxRanges) + " ranges may come of them (\\p{L} alone has some 700)")
+	if d.ranges+likelyRanges(expression) > MaxRanges {
+		return 0, tooWide
+	}
 	re, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return 0, at.refuse("is not a regular expression of RE2, which has neither lookaround nor backreferences nor \\u: " + syntaxReason(err))
 	}
-	count := instructions(re)
+	count, width := instructions(re), ranges(re)
 	if d.patterns += count; d.patterns > MaxPattern {
 		return 0, at.refuse("makes the regular expressions of the document too long: counted repetitions are written out, and " +
 			strconv.Itoa(MaxPattern) + " instructions may come of them")
+	}
+	if d.ranges += width; d.ranges > MaxRanges {
+		return 0, tooWide
+	}
+	if d.expressions[expression] == nil {
+		d.expressions[expression] = &pattern{instructions: count, ranges: width}
 	}
 	return count, nil
 }
@@ -69,6 +83,76 @@ func instructions(re *syntax.Regexp) int {
 		sum *= re.Max
 	}
 	return min(sum, MaxPattern+1)
+}
+
+// ranges is how many ranges of characters re has, written out: a class of all letters
+// has some 700. At most MaxRanges+1.
+func ranges(re *syntax.Regexp) int {
+	sum := 0
+	for _, sub := range re.Sub {
+		sum += ranges(sub)
+	}
+	switch {
+	case re.Op == syntax.OpCharClass:
+		sum = len(re.Rune) / 2
+	case re.Op == syntax.OpRepeat && re.Max < 0:
+		sum *= re.Min + 1
+	case re.Op == syntax.OpRepeat:
+		sum *= re.Max
+	}
+	return min(sum, MaxRanges+1)
+}
+
+// rangesOfClass is at least how many ranges \p{L} has, and it has the most.
+const rangesOfClass = 750
+
+// likelyRanges is at least how many ranges parsing makes of the classes of an
+// expression that are longer than their text. It is counted before: parsing takes
+// memory for each, and a millisecond for a wide range without case, which counts for
+// as many as take that long.
+func likelyRanges(expression string) int {
+	sum := rangesOfClass * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
+	if !folds.MatchString(expression) {
+		return sum
+	}
+	for rest := expression; ; {
+		var found bool
+		if _, rest, found = strings.Cut(rest, "-"); !found || sum > MaxRanges {
+			return sum
+		}
+		last, _ := utf8.DecodeRuneInString(rest)
+		if strings.HasPrefix(rest, `\x`) || strings.HasPrefix(rest, `\1`) {
+			last = lastFolded
+		}
+		if last >= utf8.RuneSelf {
+			sum += int(min(last, lastFolded)) / 6
+		}
+	}
+}
+
+// lastFolded is the last character that has another case.
+const lastFolded = 0x1e943
+
+// folds is an expression part of which may be without case.
+var folds = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
+
+// pattern is a regular expression of a document.
+type pattern struct {
+	instructions, ranges int
+}
+
+// maxOnePass is the instructions times the ranges of an expression up to which
+// regexp may make its fastest program of it, which has tables of ranges for each
+// instruction: 12 bytes for each range.
+const maxOnePass = 10_000
+
+// compile compiles an expression that has been parsed.
+func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
+	if p.instructions*p.ranges > maxOnePass {
+		// regexp makes that program only of what begins with ^.
+		expression = "(" + expression + ")"
+	}
+	return regexp.Compile(expression)
 }
 
 // counts are the keywords whose number the library keeps as an int.

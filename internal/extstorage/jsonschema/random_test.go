@@ -2,6 +2,7 @@ package jsonschema_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -43,7 +44,7 @@ func TestVerdictIsTheLibrarys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, got := theirs.Validate(v), ours.Validate(canonical(t, value))
+			want, got := theirs.Validate(v), ours.Validate(context.Background(), canonical(t, value))
 			if (want == nil) != (got == nil) {
 				t.Fatalf("%s on %s: %v; the library says %v", document, value, got, want)
 			}
@@ -99,7 +100,7 @@ func FuzzValidate(f *testing.F) {
 		}
 		if err == nil {
 			if v, err := canonjson.Parse(value, 16<<10); err == nil {
-				if first, second := s.Validate(v), s.Validate(v); !reflect.DeepEqual(first, second) {
+				if first, second := s.Validate(context.Background(), v), s.Validate(context.Background(), v); !reflect.DeepEqual(first, second) {
 					t.Fatalf("%#v, then %#v", first, second)
 				}
 			}

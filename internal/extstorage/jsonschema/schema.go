@@ -1,10 +1,13 @@
 package jsonschema
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"regexp"
 	"runtime"
 	"strconv"
+	"sync"
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -20,8 +23,16 @@ const maxExplain = MaxSteps / 20
 type Schema struct {
 	document *document
 	asserts  map[*node]*assertion
-	keywords any            // the document as the library gets it
-	idle     chan *instance // to be used again
+	keywords any // the document as the library gets it
+	patterns map[string]*regexp.Regexp
+
+	fixed int            // bytes without instances
+	each  int            // bytes of an instance
+	idle  chan *instance // as many as there may be, once they are made
+
+	mu   sync.Mutex
+	made int                  // instances
+	grow func(bytes int) bool // reports whether there may be one more; nil: always
 }
 
 // instance is a schema that the library compiled, for one validation at a time:
@@ -33,42 +44,81 @@ type instance struct {
 }
 
 // Compile makes a Schema of a document that Check lets pass; otherwise it
-// returns the error of Check.
+// returns the error of Check. An *Error also refuses what takes more than
+// MaxCompiled bytes.
 func Compile(text []byte) (*Schema, error) {
 	d, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{document: d, asserts: d.asserts(), idle: make(chan *instance, runtime.GOMAXPROCS(0))}
+	s := &Schema{document: d, asserts: d.asserts(), patterns: map[string]*regexp.Regexp{}, made: 1}
 	s.keywords = s.forLibrary(d.nodes[0])
+	longest := 0
+	for expression, p := range d.expressions {
+		if s.patterns[expression], err = p.compile(expression); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "the schema cannot be compiled", err)
+		}
+		longest = max(longest, p.instructions)
+	}
+	m := newMeter()
+	m.add(s)
+	s.fixed = m.bytes
 	first, err := s.instance()
 	if err != nil {
 		return nil, err
 	}
-	s.give(first)
+	m.add(first)
+	s.each = m.bytes - s.fixed + matching(longest)
+	if s.fixed+s.each > MaxCompiled {
+		return nil, pointer(nil).refuse("takes more than " + strconv.Itoa(MaxCompiled>>20) + " MiB of memory when it is compiled")
+	}
+	s.idle = make(chan *instance, min(runtime.GOMAXPROCS(0), (MaxCompiled-s.fixed)/s.each))
+	s.idle <- first
 	return s, nil
 }
 
+// matching is what a match of an expression of so many instructions keeps to be used
+// again, in bytes: package regexp has sizes of its own for that.
+func matching(instructions int) int {
+	if instructions == 0 {
+		return 0
+	}
+	for _, size := range []int{128, 512, 2048} {
+		if instructions+2 <= size {
+			return 40 * size
+		}
+	}
+	return 40 << 14
+}
+
+// bytes is what the schema holds, as far as it has been charged.
+func (s *Schema) bytes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fixed + s.made*s.each
+}
+
 // Validate checks a value by the schema: nil, or an *Error with the pointer into
-// the value, always the same one for the same value.
-func (s *Schema) Validate(value canonjson.Value) error {
+// the value, always the same one for the same value. While all instances are in use
+// it waits, at most until ctx ends.
+func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 	v, err := decodeValue(value)
 	if err != nil {
 		return err
 	}
-	return s.hold(v)
+	return s.hold(ctx, v)
 }
 
 // errTooManySteps is the end of a validation that took MaxSteps.
 var errTooManySteps = &Error{Reason: "takes too many steps to be checked by the schema"}
 
 // hold is Validate of a value that decode made.
-func (s *Schema) hold(v any) error {
-	i, err := s.take()
+func (s *Schema) hold(ctx context.Context, v any) error {
+	i, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.give(i)
+	defer func() { s.idle <- i }()
 	i.steps = MaxSteps
 	err = i.opposite.Validate(v)
 	switch {
@@ -85,22 +135,34 @@ func (s *Schema) hold(v any) error {
 	return explain(err)
 }
 
-// take gives an instance that nobody uses. Validation does not wait for
-// anything, so there are hardly ever more than there are processors.
-func (s *Schema) take() (*instance, error) {
+// take gives an instance that nobody uses, and waits for one when no more may be
+// made: validation keeps a processor busy, and there are as many as processors.
+func (s *Schema) take(ctx context.Context) (*instance, error) {
 	select {
 	case i := <-s.idle:
 		return i, nil
 	default:
+	}
+	if s.mayMake() {
 		return s.instance()
+	}
+	select {
+	case i := <-s.idle:
+		return i, nil
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.Unavailable, "too many values are checked by the schema at once", context.Cause(ctx))
 	}
 }
 
-func (s *Schema) give(i *instance) {
-	select {
-	case s.idle <- i:
-	default:
+// mayMake counts one more instance, if it may be made.
+func (s *Schema) mayMake() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made == cap(s.idle) || s.grow != nil && !s.grow(s.each) {
+		return false
 	}
+	s.made++
+	return true
 }
 
 // instance compiles the document. The library asks for a format in every
@@ -114,6 +176,7 @@ func (s *Schema) instance() (*instance, error) {
 	c.DefaultDraft(santhosh.Draft2020)
 	c.UseLoader(refusing{})
 	c.AssertFormat()
+	c.UseRegexpEngine(s.pattern)
 	for n, a := range s.asserts {
 		c.RegisterFormat(&santhosh.Format{Name: formatOf(n), Validate: func(v any) error {
 			if i.steps >= 0 {
@@ -140,6 +203,14 @@ func (s *Schema) instance() (*instance, error) {
 		return nil, fault.Wrap(fault.Invalid, "the schema cannot be compiled", err)
 	}
 	return i, nil
+}
+
+// pattern is a compiled regular expression of the document. Instances share it.
+func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
+	if re := s.patterns[expression]; re != nil {
+		return re, nil
+	}
+	return nil, errors.New("the expression is not of the document")
 }
 
 // formatOf is the name of the format that stands for a subschema's assertion.

@@ -1,6 +1,7 @@
 package jsonschema_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -107,14 +108,14 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, c := range validity {
 		s := compile(t, c.schema)
-		if err := s.Validate(canonical(t, []byte(c.good))); err != nil {
+		if err := s.Validate(context.Background(), canonical(t, []byte(c.good))); err != nil {
 			t.Errorf("%s refuses %s: %v", c.schema, c.good, err)
 		}
 		if c.pointer == "-" {
 			continue
 		}
 		for range 20 { // the library walks maps: chance must not show
-			refused(t, s.Validate(canonical(t, []byte(c.bad))), c.pointer, c.reason)
+			refused(t, s.Validate(context.Background(), canonical(t, []byte(c.bad))), c.pointer, c.reason)
 		}
 		if t.Failed() {
 			t.Fatalf("%s on %s", c.schema, c.bad)
@@ -164,7 +165,7 @@ func TestSteps(t *testing.T) {
 			t.Parallel()
 			s := compile(t, c.schema)
 			began := time.Now()
-			err := s.Validate(canonical(t, []byte(c.value)))
+			err := s.Validate(context.Background(), canonical(t, []byte(c.value)))
 			took := time.Since(began)
 			t.Logf("%v, %d steps: %v", took, s.Spent(), err)
 			if took > soon {
@@ -201,7 +202,7 @@ func TestConcurrent(t *testing.T) {
 		all.Go(func() {
 			for i := range 100 {
 				value := "[" + strings.Repeat("0,", i) + strconv.Itoa(100+g%2) + "]"
-				if err := s.Validate(canonjson.Value(value)); (err != nil) != (g%2 == 1) {
+				if err := s.Validate(context.Background(), canonjson.Value(value)); (err != nil) != (g%2 == 1) {
 					t.Errorf("%s: %v", value, err)
 				}
 			}

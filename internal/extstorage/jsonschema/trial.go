@@ -134,13 +134,13 @@ func try(document []byte, samples [][]byte) error {
 		return err
 	}
 	for _, probe := range s.document.probes() {
-		if err := s.hold(probe); errors.Is(err, errTooManySteps) {
+		if err := s.hold(context.Background(), probe); errors.Is(err, errTooManySteps) {
 			return &Error{Reason: "takes too many steps for a value of its own shape: " +
 				"alternatives that describe the same member are told apart best by a const in another one"}
 		}
 	}
 	for _, sample := range samples {
-		if err := s.Validate(canonjson.Value(sample)); errors.Is(err, errTooManySteps) {
+		if err := s.Validate(context.Background(), canonjson.Value(sample)); errors.Is(err, errTooManySteps) {
 			return &Error{Reason: "takes too many steps for a value that is stored"}
 		}
 	}

@@ -2,10 +2,12 @@ package jsonschema
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 
 	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // Validator is this package as extension storage needs it: it implements
@@ -15,19 +17,27 @@ type Validator struct {
 	sandbox *Sandbox
 }
 
-// NewValidator makes a validator that keeps schemas of so many bytes compiled, as
+// NewValidator makes a validator that keeps compiled schemas of so many bytes, as
 // NewCache does, and tries new ones by a command, as NewSandbox does.
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
 	return &Validator{NewCache(bytes), NewSandbox(command)}
 }
 
+// Cache returns the state of the cache of compiled schemas.
+func (v *Validator) Cache() CacheStats { return v.cache.Stats() }
+
 // Validate implements ext.Validators.
-func (v *Validator) Validate(document []byte, value canonjson.Value) error {
-	s, err := v.cache.Schema(document)
+func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document []byte, value canonjson.Value) error {
+	e, err := v.cache.Acquire(ctx, string(tenant), document)
+	if e, ok := errors.AsType[*Error](err); ok {
+		// It was registered when the limits were others.
+		return fault.New(fault.Invalid, "the active schema cannot be used, it "+e.Reason+": activate another version or deprecate it")
+	}
 	if err != nil {
 		return err
 	}
-	return s.Validate(value)
+	defer v.cache.Release(e)
+	return e.Schema.Validate(ctx, value)
 }
 
 // Check implements ext.Documents.

@@ -1,0 +1,158 @@
+package jsonschema
+
+import "reflect"
+
+// meter measures what values hold on the heap, each block once, however many
+// pointers lead to it. Blocks are counted as the allocator hands them out.
+//
+// It sees into the library and into regexp by reflection: what they keep is what is
+// counted, whatever their next release keeps. Of a map and of a function it knows
+// the size but not the place.
+type meter struct {
+	bytes int
+	seen  map[block]bool
+	todo  []reflect.Value // what has been found and not been looked into
+}
+
+// block is where something stands. Two types may stand at one address: a struct and
+// its first field.
+type block struct {
+	at uintptr
+	of reflect.Type
+}
+
+func newMeter() *meter { return &meter{seen: map[block]bool{}} }
+
+// add counts what v holds, and what has not been counted before of what that holds.
+func (m *meter) add(v any) {
+	m.todo = append(m.todo, reflect.ValueOf(v))
+	for len(m.todo) > 0 {
+		last := m.todo[len(m.todo)-1]
+		m.todo = m.todo[:len(m.todo)-1]
+		m.look(last)
+	}
+}
+
+// look counts what v points to. What is in v itself is counted by who holds v.
+func (m *meter) look(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && m.first(v.Pointer(), v.Type()) {
+			m.allocate(int(v.Type().Elem().Size()))
+			m.todo = append(m.todo, v.Elem())
+		}
+	case reflect.Interface:
+		if !v.IsNil() {
+			if v = v.Elem(); !isPointer(v.Kind()) {
+				m.allocate(int(v.Type().Size())) // boxed
+			}
+			m.todo = append(m.todo, v)
+		}
+	case reflect.String:
+		if v.Len() > 0 && m.first(v.Pointer(), v.Type()) {
+			m.allocate(max(v.Len(), 16)) // small ones share blocks of 16 bytes with what may be gone
+		}
+	case reflect.Slice:
+		if v.Cap() > 0 && m.first(v.Pointer(), v.Type()) {
+			m.allocate(v.Cap() * int(v.Type().Elem().Size()))
+			m.elements(v)
+		}
+	case reflect.Array:
+		m.elements(v)
+	case reflect.Map:
+		if !v.IsNil() && m.first(v.Pointer(), v.Type()) {
+			m.mapped(v)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if hasPointers(v.Field(i).Kind()) {
+				m.todo = append(m.todo, v.Field(i))
+			}
+		}
+	case reflect.Func:
+		if !v.IsNil() {
+			m.allocate(closureSize)
+		}
+	case reflect.Chan:
+		if !v.IsNil() && m.first(v.Pointer(), v.Type()) {
+			m.allocate(channelSize + v.Cap()*int(v.Type().Elem().Size()))
+		}
+	}
+}
+
+func (m *meter) elements(v reflect.Value) {
+	if !hasPointers(v.Type().Elem().Kind()) {
+		return
+	}
+	for i := range v.Len() {
+		m.todo = append(m.todo, v.Index(i))
+	}
+}
+
+// mapped counts a map: groups of 8 slots with a word of control each, in tables that
+// are filled to seven eighths and then doubled, or split in two at 1,024 slots.
+func (m *meter) mapped(v reflect.Value) {
+	slot := int(v.Type().Key().Size() + max(v.Type().Elem().Size(), 8)) // nothing is padded
+	slots := 8
+	for n := v.Len(); slots*7/8 < n; {
+		slots *= 2
+	}
+	m.allocate(mapSize)
+	if n := v.Len(); n > 0 {
+		m.allocate(slots*slot + slots)
+		if n > 8 {
+			m.allocate(mapSize)
+		}
+	}
+	for each := v.MapRange(); each.Next(); {
+		m.todo = append(m.todo, each.Key(), each.Value())
+	}
+}
+
+// first reports whether a block was not counted before, and marks it.
+func (m *meter) first(at uintptr, of reflect.Type) bool {
+	b := block{at, of}
+	if m.seen[b] {
+		return false
+	}
+	m.seen[b] = true
+	return true
+}
+
+// What the runtime takes for a channel, a map without its slots, and a function
+// with the few variables that those here have.
+const (
+	channelSize = 104
+	mapSize     = 48
+	closureSize = 48
+)
+
+// allocate counts a block of n bytes, rounded up as the allocator does: there are
+// eight sizes or so in each doubling, and above 32 KiB whole pages.
+func (m *meter) allocate(n int) {
+	step := 8
+	switch {
+	case n > 32<<10:
+		step = 8 << 10
+	case n > 128:
+		for step = 16; n > step*16; {
+			step *= 2
+		}
+	case n > 8:
+		step = 16
+	}
+	m.bytes += (n + step - 1) / step * step
+}
+
+func isPointer(k reflect.Kind) bool {
+	switch k {
+	case reflect.Pointer, reflect.Map, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		return true
+	}
+	return false
+}
+
+// hasPointers reports whether values of a kind may hold something on the heap.
+func hasPointers(k reflect.Kind) bool {
+	return isPointer(k) || k == reflect.Interface || k == reflect.String || k == reflect.Slice || k == reflect.Array || k == reflect.Struct
+}

@@ -1,0 +1,90 @@
+package jsonschema_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"holdfast/internal/extstorage/jsonschema"
+)
+
+// TestSize compares the measured bytes of compiled schemas with what the heap has
+// grown by: they are never less by more than a twentieth, nor more by a quarter. It does not run beside other tests, whose garbage would be counted.
+func TestSize(t *testing.T) {
+	documents := map[string]string{}
+	for name, document := range large() {
+		documents[name] = document
+	}
+	for i := range 40 {
+		if document := string(text(schemas(4).Example(i))); jsonschema.Check([]byte(document)) == nil {
+			documents[fmt.Sprint("random ", i)] = document
+		}
+	}
+	for name, document := range documents {
+		if _, err := jsonschema.Compile([]byte(document)); err != nil { // what is made once, by the first
+			t.Fatalf("%s: %v", name, err)
+		}
+		measured, grown := 0, 0
+		fits := func() bool {
+			return float64(measured) >= 0.95*float64(grown)-1000 && float64(measured) <= 1.25*float64(grown)+1000
+		}
+		for range 3 { // something else may have freed memory meanwhile
+			before := heap()
+			s, err := jsonschema.Compile([]byte(document))
+			if err != nil {
+				t.Fatal(err)
+			}
+			grown = heap() - before
+			measured, _ = s.Measured()
+			measured -= s.Matching()
+			runtime.KeepAlive(s)
+			if fits() {
+				break
+			}
+		}
+		if !fits() {
+			t.Errorf("%s: measured %d bytes, the heap has grown by %d", name, measured, grown)
+		}
+	}
+}
+
+func heap() int {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return int(s.HeapAlloc)
+}
+
+// repeated writes a text n times with its number for %d, separated by commas.
+func repeated(n int, format string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(format, "%d", fmt.Sprint(i))
+	}
+	return strings.Join(parts, ",")
+}
+
+// large are documents that are large in one way each.
+func large() map[string]string {
+	deep := strings.Repeat(`{"properties":{"a":`, 12) + `{"properties":{` + repeated(1900, `"m%d":{}`) + `}}` + strings.Repeat(`}}`, 12)
+	return map[string]string{
+		"members":      `{"properties":{` + repeated(1900, `"member%d":{"type":"string"}`) + `}}`,
+		"deep":         deep,
+		"alternatives": `{"anyOf":[` + repeated(490, `{"properties":{"a":{"type":"string"},"b":{}}}`) + `]}`,
+		"enum":         `{"enum":[` + repeated(10_000, `%d`) + `]}`,
+		"texts":        `{"enum":[` + repeated(8_000, `"%d"`) + `]}`,
+		"required":     `{"required":[` + repeated(8_000, `"%d"`) + `]}`,
+		"defaults":     `{"default":[` + repeated(20_000, `{}`) + `]}`,
+		"title":        `{"title":"` + strings.Repeat("x", 60_000) + `"}`,
+		"letters":      `{"pattern":"^[a-z\\p{L}]{600}x0"}`,
+		"patterns":     `{"patternProperties":{` + repeated(60, `"^[a-z\\p{Lu}]{1,9}x%d$":{}`) + `}}`,
+		"repetitions":  `{"allOf":[` + repeated(5, `{"pattern":"^[a-z]{980}x%d"}`) + `]}`,
+		"words":        `{"pattern":"^(` + strings.ReplaceAll(repeated(900, `z%da`), ",", "|") + `)$"}`,
+		"cases":        `{"pattern":"(?i)^(` + strings.ReplaceAll(repeated(900, `z%da`), ",", "|") + `)$"}`,
+		"scripts":      `{"pattern":"^(\\p{Lu}a|\\p{Ll}b|\\p{Lo}c|\\p{N}d|\\p{P}e|\\p{S}f|\\p{M}g)*$"}`,
+		"dynamic":      `{"$dynamicAnchor":"x","properties":{` + repeated(400, `"m%d":{"$dynamicRef":"#x"}`) + `}}`,
+		"references":   `{"$defs":{"a":{"type":"string"}},"properties":{` + repeated(900, `"m%d":{"$ref":"#/$defs/a"}`) + `}}`,
+	}
+}
