@@ -51,8 +51,8 @@ type Rates struct {
 	ReadBurst   int `toml:"read_burst" doc:"Reads of an install at once."`
 	Writes      int `toml:"writes_per_minute" doc:"Writes of an install."`
 	WriteBurst  int `toml:"write_burst" doc:"Writes of an install at once."`
-	Tenant      int `toml:"tenant_per_second" doc:"Requests of all installs of a tenant."`
-	TenantBurst int `toml:"tenant_burst" doc:"Requests of all installs of a tenant at once."`
+	Tenant      int `toml:"tenant_per_second" doc:"Requests of all installs of a tenant, which share them."`
+	TenantBurst int `toml:"tenant_burst" doc:"Requests of all installs of a tenant at once; an install that is alone may use seven eighths."`
 }
 
 // TokenKey is a key by which somebody else signs tokens.
@@ -109,7 +109,7 @@ func DefaultConfig() Config {
 		Database:         settings.DefaultDatabase(),
 		Sweep:            settings.DefaultSweep(),
 		RateLimits:       true,
-		Rates:            Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 50},
+		Rates:            Rates{Reads: 200, ReadBurst: 400, Writes: 60, WriteBurst: 180, Tenant: 20, TenantBurst: 1000},
 		Quota:            DefaultQuota(),
 		PollEvery:        time.Second,
 		SchemaMemory:     64 << 20,

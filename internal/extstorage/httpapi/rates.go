@@ -25,7 +25,7 @@ const (
 // them. nil lets everything pass.
 type Rates struct {
 	reads, writes *rate.Buckets // by tenant and install
-	tenants       *rate.Buckets // by tenant
+	tenants       *rate.Shared  // by tenant, whose installs share it
 }
 
 // ratedClients is how many installs, and as many tenants, are kept count of.
@@ -41,15 +41,15 @@ func NewRates(r ext.Rates, now clock.Clock) (*Rates, error) {
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := rate.New(rate.Limit{Events: r.Tenant, Per: time.Second, Burst: r.TenantBurst}, ratedClients, now)
+	tenants, err := rate.NewShared(rate.Limit{Events: r.Tenant, Per: time.Second, Burst: r.TenantBurst}, ratedClients, now)
 	if err != nil {
 		return nil, err
 	}
 	return &Rates{reads, writes, tenants}, nil
 }
 
-// take counts a request and says in the answer's header what its install has
-// left, or errRate. What is refused takes nothing: neither from the others of its
+// take counts a request and says in the answer's header what is left of the rate that
+// would refuse next, the install's or the tenant's, or errRate. What is refused takes nothing: neither from the others of its
 // tenant when the install is over its own rate, nor from the install when the
 // others are.
 func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
@@ -73,13 +73,18 @@ func (r *Rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 		bucket = r.reads
 	}
 	install := string(o.Tenant) + string(o.Install)
-	if _, left := bucket.Allow(install, 0); n > 0 && left.Remaining > 0 {
-		if ok, tenant := r.tenants.Allow(string(o.Tenant), n); !ok {
-			return tenant, false
-		}
+	tenant := string(o.Tenant)
+	ok, own := bucket.Check(install, n)
+	if !ok {
+		_, all := r.tenants.Check(tenant, install, n)
+		return own.Tighter(all), false
 	}
-	ok, state := bucket.Allow(install, n)
-	return state, ok
+	ok, all := r.tenants.Allow(tenant, install, n)
+	if !ok {
+		return own.Tighter(all), false
+	}
+	ok, own = bucket.Allow(install, n)
+	return own.Tighter(all), ok
 }
 
 // wait takes one more for a step of a stream, and waits without a slot until it may.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,24 +40,70 @@ func TestRates(t *testing.T) {
 }
 
 // All installs of a tenant have a rate together, of which one that is over its
-// own takes nothing.
+// own takes nothing. The headers are of the rate that refuses next.
 func TestTenantsRate(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{rates: &ext.Rates{Reads: 60, ReadBurst: 3, Writes: 60, WriteBurst: 3, Tenant: 2, TenantBurst: 5}})
 	one := s.install(t)
 	two, three := s.installOf(t, one.tenant), s.installOf(t, one.tenant)
-	for range 3 {
-		one.get("/usage").is(http.StatusOK)
+	for left := range 3 {
+		one.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "3").has("RateLimit-Remaining", strconv.Itoa(2-left))
 	}
 	for range 5 {
 		one.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "3")
 	}
-	two.get("/usage").is(http.StatusOK)
-	two.put("k", `{"value":1}`).is(http.StatusCreated)
-	three.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "3").has("Retry-After", "1")
+	two.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "2")
+	two.put("k", `{"value":1}`).fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // the last is for one that comes
+	three.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0")
+	four := s.installOf(t, one.tenant)
+	four.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "3").has("Retry-After", "1")
 	s.install(t).get("/usage").is(http.StatusOK) // of another tenant
 	s.clock.Advance(500 * time.Millisecond)
-	three.get("/usage").is(http.StatusOK).has("RateLimit-Remaining", "2") // what was refused has cost nothing
+	four.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // what was refused has cost nothing
+	s.clock.Advance(time.Hour)
+	three.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "3").has("RateLimit-Remaining", "2")
+}
+
+// TestDefaultRates: by the defaults an install that is alone may use its bursts, reads
+// and writes; others of its tenant find most of theirs after it, and what they ask for
+// now and then always.
+func TestDefaultRates(t *testing.T) {
+	t.Parallel()
+	rates := ext.DefaultConfig().Rates
+	s := start(t, setup{rates: &rates})
+	one := s.install(t)
+	use := func(c *client) (reads, writes int) {
+		for c.get("/namespaces").status == http.StatusOK {
+			reads++
+		}
+		for c.delete("k").status == http.StatusNoContent {
+			writes++
+		}
+		return reads, writes
+	}
+	if reads, writes := use(one); reads != rates.ReadBurst || writes != rates.WriteBurst {
+		t.Errorf("it may read %d and write %d times at once", reads, writes)
+	}
+	one.get("/namespaces").fails(429, "RATE_LIMITED").has("RateLimit-Limit", strconv.Itoa(rates.ReadBurst))
+	two := s.installOf(t, one.tenant)
+	if reads, writes := use(two); reads+writes < 300 {
+		t.Errorf("another may read %d and write %d times at once", reads, writes)
+	}
+	// A minute in which they ask all the time, and a third asks now and then.
+	three, refused := s.installOf(t, one.tenant), 0
+	for range 60 {
+		s.clock.Advance(time.Second)
+		use(one)
+		use(two)
+		for range 3 {
+			if three.get("/namespaces").status != http.StatusOK {
+				refused++
+			}
+		}
+	}
+	if refused > 0 {
+		t.Errorf("the third was refused %d times", refused)
+	}
 }
 
 func TestNoRates(t *testing.T) {

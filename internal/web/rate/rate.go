@@ -7,6 +7,7 @@
 package rate
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
@@ -28,6 +29,16 @@ type Limit struct {
 	Burst  int
 }
 
+func (l Limit) check(clients int) error {
+	if l.Events <= 0 || l.Per <= 0 || l.Burst <= 0 || clients <= 0 {
+		return fault.New(fault.Invalid, "a rate needs events, a time, a burst and clients, each above 0")
+	}
+	return nil
+}
+
+// every is how many tokens flow in within a second.
+func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
+
 // Buckets are the buckets of all clients. They are safe for concurrent use; nil
 // lets everything pass.
 type Buckets struct {
@@ -42,14 +53,14 @@ type Buckets struct {
 // New makes buckets for at most so many clients, some 300 bytes each. The error
 // is fault.Invalid: a number that is not above 0.
 func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
-	if l.Events <= 0 || l.Per <= 0 || l.Burst <= 0 || clients <= 0 {
-		return nil, fault.New(fault.Invalid, "a rate needs events, a time, a burst and clients, each above 0")
+	if err := l.check(clients); err != nil {
+		return nil, err
 	}
 	byKey, err := simplelru.NewLRU[string, *rate.Limiter](clients, nil)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "no room for clients", err)
 	}
-	return &Buckets{limit: l, every: float64(l.Events) / l.Per.Seconds(), now: now, byKey: byKey}, nil
+	return &Buckets{limit: l, every: l.every(), now: now, byKey: byKey}, nil
 }
 
 // State is a client's bucket as its headers tell it. The zero value, of a
@@ -61,10 +72,24 @@ type State struct {
 	Retry     time.Duration // until a refused request may be made again; 0 when it was let through
 }
 
+// Tighter returns the state that refuses next: of two that refuse, the one that does
+// so for longer.
+func (s State) Tighter(t State) State {
+	if s.Limit == 0 || t.Limit > 0 && cmp.Or(cmp.Compare(t.Retry, s.Retry), cmp.Compare(s.Remaining, t.Remaining), cmp.Compare(t.Reset, s.Reset)) > 0 {
+		return t
+	}
+	return s
+}
+
 // Allow takes n tokens of a client, if they are there, and says what it has
 // then. More than the burst are never there, so such a request takes a full
 // bucket.
-func (b *Buckets) Allow(key string, n int) (ok bool, s State) {
+func (b *Buckets) Allow(key string, n int) (ok bool, s State) { return b.allow(key, n, true) }
+
+// Check is Allow that takes nothing.
+func (b *Buckets) Check(key string, n int) (ok bool, s State) { return b.allow(key, n, false) }
+
+func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	if b == nil {
 		return true, State{}
 	}
@@ -77,22 +102,27 @@ func (b *Buckets) Allow(key string, n int) (ok bool, s State) {
 		bucket = rate.NewLimiter(rate.Limit(b.every), b.limit.Burst)
 		b.byKey.Add(key, bucket)
 	}
-	ok = bucket.AllowN(now, n)
+	if take {
+		ok = bucket.AllowN(now, n)
+	}
 	tokens := bucket.TokensAt(now)
-	s = State{Limit: b.limit.Burst, Remaining: int(max(tokens, 0)), Reset: b.until(float64(b.limit.Burst) - tokens)}
+	if !take {
+		ok = tokens >= float64(n)
+	}
+	s = State{Limit: b.limit.Burst, Remaining: int(max(tokens, 0)), Reset: until(float64(b.limit.Burst)-tokens, b.every)}
 	if !ok {
-		s.Retry = b.until(float64(n) - tokens)
+		s.Retry = until(float64(n)-tokens, b.every)
 	}
 	return ok, s
 }
 
 // until is how long so many tokens take, and a microsecond: they are fractions,
 // which may lack the last bit.
-func (b *Buckets) until(tokens float64) time.Duration {
+func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0
 	}
-	return time.Duration(tokens/b.every*1e6+1) * time.Microsecond
+	return time.Duration(tokens/every*1e6+1) * time.Microsecond
 }
 
 // SetHeaders adds the fields RateLimit-Limit, RateLimit-Remaining and

@@ -1,0 +1,209 @@
+package rate
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fair"
+)
+
+// Shared are buckets that the members of a group share, such as the installs of a
+// tenant. They are safe for concurrent use.
+//
+// What a member takes is its debt, and what flows into the bucket pays the debts of
+// all members at the same speed. As in package fair, there is a reserve. The share of a
+// member is the rest of the burst divided by the number of members in debt. A member
+// leaves as much of the reserve to others as it has used of its share, and all of it
+// above its share.
+type Shared struct {
+	limit   Limit
+	every   float64 // tokens in a second
+	reserve float64
+	now     clock.Clock
+
+	mu    sync.Mutex
+	byKey *simplelru.LRU[string, *group]
+}
+
+// NewShared makes buckets for at most so many groups. A group has a record of some
+// 150 bytes for each member that is in debt, which ends when the debt is paid. The
+// error is fault.Invalid: a number that is not above 0.
+func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
+	if err := l.check(groups); err != nil {
+		return nil, err
+	}
+	byKey, err := simplelru.NewLRU[string, *group](groups, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Shared{limit: l, every: l.every(), reserve: float64(fair.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
+}
+
+// group is a bucket. Its members in debt are a heap by the end of their debts.
+type group struct {
+	at      time.Time // of which the rest is
+	paid    float64   // tokens that each member in debt has been paid since there was none
+	debt    float64   // of all members
+	members map[string]*member
+	queue   []*member
+}
+
+// member is a member that is in debt.
+type member struct {
+	name  string
+	until float64 // what paid is when the debt is paid
+	index int     // in the queue
+}
+
+// Allow takes n tokens for a member of a group, if it may have them, and returns what
+// the member may have then.
+func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
+	return b.allow(key, name, n, true)
+}
+
+// Check is Allow that takes nothing.
+func (b *Shared) Check(key, name string, n int) (ok bool, s State) {
+	return b.allow(key, name, n, false)
+}
+
+func (b *Shared) allow(key, name string, n int, take bool) (ok bool, s State) {
+	n = min(n, b.limit.Burst)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	g, known := b.byKey.Get(key)
+	if !known {
+		g = &group{at: now, members: map[string]*member{}}
+		b.byKey.Add(key, g)
+	}
+	g.pay(now.Sub(g.at).Seconds() * b.every)
+	g.at = now
+	v := b.view(g, name)
+	ok = v.fits(float64(n))
+	if ok && take && n > 0 {
+		g.take(name, float64(n))
+		v = b.view(g, name)
+	}
+	s = State{Limit: b.limit.Burst, Remaining: v.remaining(), Reset: until(g.debt, b.every)}
+	if !ok {
+		s.Retry = until(v.wait(float64(n)), b.every)
+	}
+	return ok, s
+}
+
+// view is a bucket as a member sees it, in tokens.
+type view struct {
+	burst, reserve float64
+	free           float64
+	debt           float64 // of all
+	owed           float64 // by the member
+	share          float64 // of the member
+	members        float64 // in debt, the member counted
+}
+
+func (b *Shared) view(g *group, name string) view {
+	v := view{burst: float64(b.limit.Burst), reserve: b.reserve, debt: g.debt, members: float64(len(g.queue))}
+	if m := g.members[name]; m != nil {
+		v.owed = m.until - g.paid
+	} else {
+		v.members++
+	}
+	v.free = v.burst - g.debt
+	v.share = (v.burst - v.reserve) / v.members
+	return v
+}
+
+// tiny is what sums of fractions may be off by, in tokens.
+const tiny = 1e-6
+
+// fits reports whether the member may have n tokens. One that owes nothing may have
+// any number that is free.
+func (v *view) fits(n float64) bool {
+	left := v.free - n + tiny
+	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
+}
+
+// remaining is how many tokens the member may have, one after the other.
+func (v *view) remaining() int {
+	below := (v.free - v.reserve*v.owed/v.share) / (1 + v.reserve/v.share)
+	left := int(max(v.free-v.reserve, below, 0) + tiny)
+	if left == 0 && v.fits(1) {
+		return 1
+	}
+	return left
+}
+
+// wait is how many tokens have to flow in until the member may have n, when nobody
+// takes any meanwhile.
+func (v *view) wait(n float64) float64 {
+	paid := v.owed * v.members // and it owes nothing
+	least := min(v.debt, max(paid, n-v.free))
+	if n+v.reserve <= v.burst {
+		least = min(least, n+v.reserve-v.free)
+	}
+	if below := (n - v.free + v.reserve*(v.owed+n)/v.share) / (1 + v.reserve/(v.share*v.members)); below <= paid {
+		least = min(least, below)
+	}
+	return least
+}
+
+// pay pays debts with tokens that have flowed in.
+func (g *group) pay(tokens float64) {
+	for tokens > 0 && len(g.queue) > 0 {
+		n, first := float64(len(g.queue)), g.queue[0]
+		need := (first.until - g.paid) * n
+		if tokens < need {
+			g.paid += tokens / n
+			g.debt -= tokens
+			return
+		}
+		tokens -= need
+		g.debt -= need
+		g.paid = first.until
+		heap.Pop(g)
+		delete(g.members, first.name)
+	}
+	if len(g.queue) == 0 {
+		g.paid, g.debt = 0, 0 // what rounding has left
+	}
+}
+
+// take adds to the debt of a member.
+func (g *group) take(name string, n float64) {
+	g.debt += n
+	m := g.members[name]
+	if m == nil {
+		m = &member{name: name, until: g.paid + n}
+		g.members[name] = m
+		heap.Push(g, m)
+		return
+	}
+	m.until += n
+	heap.Fix(g, m.index)
+}
+
+// Len implements heap.Interface, as do the following.
+func (g *group) Len() int           { return len(g.queue) }
+func (g *group) Less(i, j int) bool { return g.queue[i].until < g.queue[j].until }
+
+func (g *group) Swap(i, j int) {
+	g.queue[i], g.queue[j] = g.queue[j], g.queue[i]
+	g.queue[i].index, g.queue[j].index = i, j
+}
+
+func (g *group) Push(x any) {
+	m := x.(*member)
+	m.index = len(g.queue)
+	g.queue = append(g.queue, m)
+}
+
+func (g *group) Pop() any {
+	last := g.queue[len(g.queue)-1]
+	g.queue[len(g.queue)-1] = nil
+	g.queue = g.queue[:len(g.queue)-1]
+	return last
+}
