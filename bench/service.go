@@ -43,6 +43,7 @@ func services() []entry {
 		{service: sync, part: "load", spanner: true, also: sync.measureBatches, parts: []part{
 			{name: "memory", head: memoryHead, measure: sync.measureMemory},
 			{name: "start", spanner: true, head: startHead, measure: measureStart},
+			{name: "neighbour", head: neighbourHead, measure: measureNeighbours},
 			{name: "rows", slow: true, head: syncRowsHead, measure: sync.measureRows},
 		}},
 		{service: ext, part: "ext", parts: []part{

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// neighbours are two clients of one service: one that asks for more than its share,
+// and one that works as always.
+type neighbours struct {
+	service
+	title   string    // of the service
+	works   operation // what the neighbour does, on one connection
+	attacks []attack
+}
+
+// attack is what a client does on many connections at once.
+type attack struct {
+	name    string
+	callers int
+	// run attacks on one connection until ctx ends.
+	run func(ctx context.Context, c credentials, d *damage) error
+}
+
+// damage counts what an attack was answered.
+type damage struct{ served, refused atomic.Int64 }
+
+// neighbourGoal is how long a request of a client may take in 99 of 100 cases while
+// another client attacks.
+const neighbourGoal = 100 * time.Millisecond
+
+func neighbourHead(o *options, out io.Writer) {
+	fmt.Fprintf(out, "Windows of %v, medians of %d. The goal for the neighbour's p99 is %v.\n\n", o.window, o.runs, neighbourGoal)
+	fmt.Fprintln(out, "| service | engine | one client's attack | connections | its answers/s | its 503s/s | neighbour's p50, p99 alone | beside it | 503s |")
+	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|--:|--:|--:|")
+}
+
+// measureNeighbours fills the table for one engine.
+func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
+	for _, n := range []neighbours{newSync().neighbours(), newExt().neighbours()} {
+		err := onServer(ctx, o, e, n.settings(e), func(s *server) error {
+			owners, err := s.newOwners(n.service, 2)
+			if err != nil {
+				return err
+			}
+			if err := n.fill(ctx, e, owners); err != nil {
+				return err
+			}
+			for i := range n.attacks {
+				if err := n.measure(ctx, o, s, owners, &n.attacks[i], out); err != nil {
+					return fmt.Errorf("%s: %w", n.attacks[i].name, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.title, err)
+		}
+	}
+	return nil
+}
+
+// measure fills one row: windows without and with the attack take turns.
+func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners []credentials, a *attack, out io.Writer) error {
+	var alone, beside []sample
+	var busy int64
+	var d damage
+	var attacked time.Duration
+	for range o.runs {
+		one, refused, err := n.window(ctx, owners[1], o.window)
+		if err != nil {
+			return err
+		}
+		alone, busy = append(alone, one), busy+refused
+		start := time.Now()
+		err = a.during(ctx, owners[0], &d, func() error {
+			one, refused, err := n.window(ctx, owners[1], o.window)
+			beside, busy = append(beside, one), busy+refused
+			return err
+		})
+		attacked += time.Since(start)
+		if err != nil {
+			return err
+		}
+	}
+	p50 := func(s sample) time.Duration { return s.p50 }
+	p99 := func(s sample) time.Duration { return s.p99 }
+	missed := ""
+	if median(beside, p99) > neighbourGoal || busy > 0 {
+		missed = "**missed** "
+	}
+	fmt.Fprintf(out, "| %s | %s | %s | %d | %.0f | %.0f | %s, %s | %s%s, %s | %d |\n", n.title, s.engine.name, a.name, a.callers,
+		perSecond(int(d.served.Load()), attacked), perSecond(int(d.refused.Load()), attacked),
+		ms(median(alone, p50)), ms(median(alone, p99)), missed, ms(median(beside, p50)), ms(median(beside, p99)), busy)
+	return nil
+}
+
+// window is what the neighbour finds, and how often it is turned away.
+func (n *neighbours) window(ctx context.Context, owner credentials, window time.Duration) (found sample, refused int64, err error) {
+	c, err := dial(ctx, owner)
+	if err != nil {
+		return found, 0, err
+	}
+	defer c.hangUp()
+	var p phase
+	p.took, p.all, err = drive(ctx, 1, lasting(window), func(ctx context.Context, _, i int) error {
+		err := n.works.do(ctx, c, i)
+		if errors.Is(err, errBusy) {
+			refused++
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return found, refused, err
+	}
+	return p.sample(), refused, nil
+}
+
+// during runs fn while the attack goes on.
+func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn func() error) error {
+	attacking, end := context.WithCancel(ctx)
+	failed := make(chan error, a.callers)
+	for range a.callers {
+		go func() { failed <- a.run(attacking, owner, d) }()
+	}
+	errs := []error{fn()}
+	end()
+	for range a.callers {
+		errs = append(errs, <-failed)
+	}
+	return errors.Join(errs...)
+}
+
+// flood is an attack by a request that is repeated without a pause.
+func flood(name string, callers int, do func(ctx context.Context, c *caller, i int) error) attack {
+	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
+		c, err := dial(ctx, owner)
+		if err != nil {
+			return ended(ctx, err)
+		}
+		defer c.hangUp()
+		for i := 0; ctx.Err() == nil; i++ {
+			switch err := do(ctx, c, i); {
+			case errors.Is(err, errBusy):
+				d.refused.Add(1)
+			case err != nil:
+				return ended(ctx, err)
+			default:
+				d.served.Add(1)
+			}
+		}
+		return nil
+	}}
+}
+
+// hold is an attack by requests whose bodies stop half-way.
+func hold(name string, callers int, method, path string, body []byte) attack {
+	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
+		for ctx.Err() == nil {
+			if err := holdOne(ctx, owner, d, method, path, body); err != nil {
+				return ended(ctx, err)
+			}
+		}
+		return nil
+	}}
+}
+
+// holdOne holds a request until it is answered or ctx ends.
+func holdOne(ctx context.Context, owner credentials, d *damage, method, path string, body []byte) error {
+	c, err := dial(ctx, owner)
+	if err != nil {
+		return err
+	}
+	defer c.hangUp()
+	defer context.AfterFunc(ctx, c.hangUp)()
+	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if err := c.sign(req); err != nil {
+		return err
+	}
+	var all bytes.Buffer
+	if err := req.Write(&all); err != nil {
+		return err
+	}
+	if _, err := c.conn.Write(all.Bytes()[:all.Len()-len(body)/2]); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(c.in, req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		d.refused.Add(1)
+	} else {
+		d.served.Add(1)
+	}
+	return resp.Body.Close()
+}
+
+// ended is the error of an attack, unless its time was over.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// neighbours write single records while one user reads, writes and holds much.
+func (w *syncLoad) neighbours() neighbours {
+	ops := w.operations()
+	return neighbours{service: w, title: "sync", works: ops[0], attacks: []attack{
+		flood(workList, 300, named(ops, workList)),
+		flood(workPost, 300, named(ops, workPost)),
+		hold("POST of 2 MB, half of it sent", 400, http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
+	}}
+}
+
+// neighbours put single records while one install lists, writes and holds much.
+func (w *extLoad) neighbours() neighbours {
+	ops := w.operations()
+	return neighbours{service: w, title: "extension storage", works: ops[0], attacks: []attack{
+		flood(workExtList, 300, named(ops, workExtList)),
+		flood(workExtBulk, 300, named(ops, workExtBulk)),
+		hold("batch of 400 kB, half of it sent", 400, http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
+	}}
+}
+
+// named is what the operation of that name does.
+func named(ops []operation, name string) func(ctx context.Context, c *caller, i int) error {
+	return ops[slices.IndexFunc(ops, func(op operation) bool { return op.name == name })].do
+}
