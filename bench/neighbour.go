@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -30,7 +31,10 @@ type attack struct {
 }
 
 // damage counts what an attack was answered.
-type damage struct{ served, refused atomic.Int64 }
+type damage struct {
+	served, refused atomic.Int64
+	sent            sync.WaitGroup // done by each caller when it has sent what it can, or is about to
+}
 
 // neighbourGoal is how long a request of a client may take in 99 of 100 cases while
 // another client attacks.
@@ -45,6 +49,7 @@ func neighbourHead(o *options, out io.Writer) {
 // measureNeighbours fills the table for one engine.
 func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, n := range []neighbours{newSync().neighbours(), newExt().neighbours()} {
+		n.attacks = slices.DeleteFunc(n.attacks, func(a attack) bool { return !o.works.MatchString(a.name) })
 		err := onServer(ctx, o, e, n.settings(e), func(s *server) error {
 			owners, err := s.newOwners(n.service, 2)
 			if err != nil {
@@ -128,9 +133,11 @@ func (n *neighbours) window(ctx context.Context, owner credentials, window time.
 func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn func() error) error {
 	attacking, end := context.WithCancel(ctx)
 	failed := make(chan error, a.callers)
+	d.sent.Add(a.callers)
 	for range a.callers {
 		go func() { failed <- a.run(attacking, owner, d) }()
 	}
+	d.sent.Wait()
 	errs := []error{fn()}
 	end()
 	for range a.callers {
@@ -142,12 +149,15 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 // flood is an attack by a request that is repeated without a pause.
 func flood(name string, callers int, do func(ctx context.Context, c *caller, i int) error) attack {
 	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
+		sent := sync.OnceFunc(d.sent.Done)
+		defer sent()
 		c, err := dial(ctx, owner)
 		if err != nil {
 			return ended(ctx, err)
 		}
 		defer c.hangUp()
 		for i := 0; ctx.Err() == nil; i++ {
+			sent()
 			switch err := do(ctx, c, i); {
 			case errors.Is(err, errBusy):
 				d.refused.Add(1)
@@ -164,8 +174,10 @@ func flood(name string, callers int, do func(ctx context.Context, c *caller, i i
 // hold is an attack by requests whose bodies stop half-way.
 func hold(name string, callers int, method, path string, body []byte) attack {
 	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
+		sent := sync.OnceFunc(d.sent.Done)
+		defer sent()
 		for ctx.Err() == nil {
-			if err := holdOne(ctx, owner, d, method, path, body); err != nil {
+			if err := holdOne(ctx, owner, d, sent, method, path, body); err != nil {
 				return ended(ctx, err)
 			}
 		}
@@ -174,7 +186,7 @@ func hold(name string, callers int, method, path string, body []byte) attack {
 }
 
 // holdOne holds a request until it is answered or ctx ends.
-func holdOne(ctx context.Context, owner credentials, d *damage, method, path string, body []byte) error {
+func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), method, path string, body []byte) error {
 	c, err := dial(ctx, owner)
 	if err != nil {
 		return err
@@ -196,6 +208,7 @@ func holdOne(ctx context.Context, owner credentials, d *damage, method, path str
 	if _, err := c.conn.Write(all.Bytes()[:all.Len()-len(body)/2]); err != nil {
 		return err
 	}
+	sent()
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/fair"
 	"holdfast/internal/obs"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
@@ -73,8 +75,21 @@ type App struct {
 
 // opened is an open service under its name.
 type opened struct {
-	name string
+	name  string
+	turns *fair.Pool // of its requests at its database; nil without one
 	*service.Opened
+}
+
+// newTurns lets as many requests of a service use its database at once as it can
+// serve. Others wait: those that have a slot of the gate, so they are few.
+func newTurns(s *service.Opened) *fair.Pool {
+	if len(s.Databases) == 0 {
+		return nil
+	}
+	capacity := int64(max(s.Databases[0].Turns(), 1))
+	return fair.NewPool(fair.Options{
+		Capacity: capacity, Reserve: fair.Reserve(capacity), Waiting: math.MaxInt, Wait: s.Databases[0].Wait,
+	})
 }
 
 // Open opens every service that is enabled. Embedded databases are migrated;
@@ -125,7 +140,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
 	})
 	if open != nil {
-		a.opened = append(a.opened, &opened{s.Name, open}) // also when it failed half way: Close closes it
+		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open}) // also when it failed half way: Close closes it
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
 		return nil // no server of a release with this service has been started on this data yet

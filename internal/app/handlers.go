@@ -27,7 +27,7 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 	for _, s := range a.opened {
 		for _, mount := range s.Mounts {
 			if mount.Listener == listener {
-				mount.Name = s.name
+				mount.Name, mount.Turns = s.name, s.turns
 				mount.Error = a.countRefusals(s, mount.Error)
 				m.Mounts = append(m.Mounts, mount.Mount)
 			}

@@ -38,6 +38,13 @@ func (a *App) observe() {
 		_, total := d.Waits()
 		set(total.Seconds(), d.Service)
 	}), "service")
+	m.Gauge("holdfast_db_requests_waiting", "Requests that wait for their turn at a service's database.", func(set obs.Set) {
+		for _, s := range a.opened {
+			if s.turns != nil {
+				set(float64(s.turns.Stats().Waiting), s.name)
+			}
+		}
+	}, "service")
 	a.observeFiles()
 	a.observeGate(a.gate)
 	a.observeMemory(a.memory)

@@ -32,7 +32,6 @@ type Service struct {
 	store     Store
 	conf      Config
 	overQuota func(o Owner, collection string, used Used)
-	reads     turns // of listings
 	streams   streams
 }
 
@@ -47,7 +46,6 @@ func NewService(o Options) (*Service, error) {
 	}
 	return &Service{
 		store: o.Store, conf: o.Config, overQuota: o.OverQuota,
-		reads:   newTurns(o.Connections, o.Config.PoolConnectionTimeout),
 		streams: newStreams(o.Connections/2, o.Config.PoolConnectionTimeout, o.Clock),
 	}, nil
 }
@@ -247,14 +245,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	read := func() (*Listing, error) {
-		if err := s.reads.take(ctx, o, idle); err != nil {
-			return nil, err
-		}
-		defer s.reads.leave(o)
-		return s.store.List(ctx, o, q)
-	}
-	l, err := read()
+	l, err := s.store.List(ctx, o, q)
 	if err != nil || l.Gathered {
 		return l, err
 	}
@@ -263,7 +254,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 		if err := s.streams.take(ctx, o, idle); err != nil {
 			return nil, err
 		}
-		if l, err = read(); err != nil {
+		if l, err = s.store.List(ctx, o, q); err != nil {
 			s.streams.leave(o)
 			return nil, err
 		}

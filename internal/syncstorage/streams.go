@@ -11,59 +11,13 @@ import (
 	"holdfast/internal/fault"
 )
 
-// turns bounds what is done at once for all users, who share it (package fair).
-type turns struct{ places *fair.Pool }
-
-func newTurns(limit int, wait time.Duration) turns {
-	limit = max(limit, 1)
-	return turns{fair.NewPool(fair.Options{
-		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: 64 * limit, Wait: wait,
-	})}
-}
-
-// try takes a place if the user may have one at once.
-func (t turns) try(o Owner) bool { return t.places.TryAcquire(o.key(), 1) }
-
-// enter waits for a place; fault.Unavailable when none becomes free in time.
-func (t turns) enter(ctx context.Context, o Owner) error {
-	switch err := t.places.Acquire(ctx, o.key(), 1); {
-	case errors.Is(err, fair.ErrFull):
-		return errListings
-	case err != nil:
-		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
-	}
-	return nil
-}
-
-// take takes a place. It calls idle around the wait if there has to be one.
-func (t turns) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
-	if t.try(o) {
-		return nil
-	}
-	entered := false
-	err := idle(func() error {
-		err := t.enter(ctx, o)
-		entered = err == nil
-		return err
-	})
-	if err != nil && entered { // idle has failed after the wait
-		t.leave(o)
-	}
-	return err
-}
-
-func (t turns) leave(o Owner) { t.places.Release(o.key(), 1) }
-
-// key names the user of the storage.
-func (o Owner) key() string { return strconv.FormatInt(o.UID, 10) }
-
 // streams bounds the listings that are read from the engine while their
 // clients take them: each holds a connection and a snapshot of the engine for
 // as long as its client likes, and clients that take nothing would soon hold
 // all there are.
 type streams struct {
-	turns
-	now clock.Clock
+	places *fair.Pool // of users
+	now    clock.Clock
 }
 
 // streamTime is how long a client may take for a listing that is streamed:
@@ -77,8 +31,44 @@ var (
 )
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
-	return streams{newTurns(limit, wait), now}
+	limit = max(limit, 1)
+	return streams{fair.NewPool(fair.Options{
+		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: 64 * limit, Wait: wait,
+	}), now}
 }
+
+// try takes a place if the user may have one at once.
+func (s streams) try(o Owner) bool { return s.places.TryAcquire(o.key(), 1) }
+
+// enter waits for a place; fault.Unavailable when none becomes free in time.
+func (s streams) enter(ctx context.Context, o Owner) error {
+	switch err := s.places.Acquire(ctx, o.key(), 1); {
+	case errors.Is(err, fair.ErrFull):
+		return errListings
+	case err != nil:
+		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+	}
+	return nil
+}
+
+// take takes a place. It calls idle around the wait if there has to be one.
+func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
+	if s.try(o) {
+		return nil
+	}
+	entered := false
+	err := idle(func() error {
+		err := s.enter(ctx, o)
+		entered = err == nil
+		return err
+	})
+	if err != nil && entered { // idle has failed after the wait
+		s.leave(o)
+	}
+	return err
+}
+
+func (s streams) leave(o Owner) { s.places.Release(o.key(), 1) }
 
 // hold makes a listing give its place back when it is closed, and end when its
 // time is over.
@@ -101,3 +91,6 @@ func (s streams) hold(o Owner, l *Listing) {
 		s.leave(o)
 	}
 }
+
+// key names the user of the storage.
+func (o Owner) key() string { return strconv.FormatInt(o.UID, 10) }

@@ -42,7 +42,8 @@ func Identify(w http.ResponseWriter, client string) {
 	}
 }
 
-// AcquireSlot takes a slot of the listener's gate for a request, unless it has one.
+// AcquireSlot takes a slot of the listener's gate for a request, unless it has one, and
+// waits for its turn at the service's database.
 // A handler calls it when it has all that it needs to work: after it has verified the
 // credentials and read the body, so that a client that sends slowly has none. It is
 // given back when the answer begins, and by ReleaseSlot. The error is for the handler
@@ -56,6 +57,12 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	if err := r.gate.slots.Acquire(req.Context(), client, 1); err != nil {
 		return err
 	}
+	if r.turns != nil {
+		if err := r.turns.Acquire(req.Context(), client, 1); err != nil {
+			r.gate.slots.Release(client, 1)
+			return err
+		}
+	}
 	r.slot = client
 	return nil
 }
@@ -64,6 +71,9 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 // while others could work.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
+		if r.turns != nil {
+			r.turns.Release(r.slot, 1)
+		}
 		r.gate.slots.Release(r.slot, 1)
 		r.slot = ""
 	}

@@ -12,12 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/internal/fair"
 	"holdfast/internal/web"
 )
 
 // crowd sends requests to a gated service whose handler ends when it is told to.
 type crowd struct {
 	gate    *web.Gate
+	service web.Service
 	handler http.Handler
 	release chan struct{} // one value ends one request that is inside
 	clients atomic.Int64
@@ -29,7 +31,7 @@ type crowd struct {
 
 func newCrowd(places int, wait time.Duration) *crowd {
 	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
-	r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+	c.service = service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // each is another
 		if err := web.AcquireSlot(w, r); err != nil {
 			return err
@@ -37,8 +39,13 @@ func newCrowd(places int, wait time.Duration) *crowd {
 		<-c.release
 		return nil
 	})
-	c.handler = r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
+	c.open()
 	return c
+}
+
+// open makes the handler of the service.
+func (c *crowd) open() {
+	c.handler = c.service.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
 }
 
 // send starts n requests and returns when all have come as far as they can.
@@ -220,5 +227,77 @@ func TestSlotsAreShared(t *testing.T) {
 			t.Errorf("while they are answered: %+v", got)
 		}
 		close(c.release)
+	})
+}
+
+func TestGateSharesTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := fair.NewPool(fair.Options{Capacity: 4, Reserve: 1, Waiting: 100, Wait: time.Minute})
+		release := make(chan struct{})
+		var inside, done sync.Map
+		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			web.Identify(w, r.URL.Path)
+			if err := web.AcquireSlot(w, r); err != nil {
+				return err
+			}
+			inside.Store(r, r.URL.Path)
+			<-release
+			return web.WithoutSlot(w, r, func() error { inside.Delete(r); done.Store(r, true); return nil })
+		})
+		s.Turns = turns
+		gate := web.NewGate(64, time.Second)
+		handler := s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate})
+		send := func(target string, n int) {
+			for range n {
+				go ask(handler, http.MethodGet, target, nil)
+			}
+			synctest.Wait()
+		}
+		count := func(of *sync.Map, path any) (n int) {
+			of.Range(func(_, at any) bool {
+				if at == path {
+					n++
+				}
+				return true
+			})
+			return n
+		}
+		send("/greedy", 40)
+		if n := count(&inside, "/greedy"); n != 3 {
+			t.Errorf("%d of 4 turns for one client that is alone, want 3", n)
+		}
+		send("/modest", 1)
+		if n := count(&inside, "/modest"); n != 1 {
+			t.Error("a newcomer has to wait")
+		}
+		if s := turns.Stats(); s.Used != 4 || s.Waiting != 37 || gate.Stats().Inside != 41 {
+			t.Errorf("%+v, and %d with a slot", s, gate.Stats().Inside)
+		}
+		close(release)
+		synctest.Wait()
+		if s := turns.Stats(); s.Used != 0 || s.Waiting != 0 || gate.Stats().Inside != 0 || count(&done, true) != 41 {
+			t.Errorf("%+v, %d with a slot and %d done in the end", s, gate.Stats().Inside, count(&done, true))
+		}
+	})
+}
+
+func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(8, time.Second)
+		c.service.Turns = fair.NewPool(fair.Options{Capacity: 1, Waiting: 100, Wait: time.Minute})
+		c.open()
+		c.send(3)
+		if n := c.gate.Stats().Inside; n != 3 {
+			t.Errorf("%d have a slot, want 3", n)
+		}
+		time.Sleep(time.Minute)
+		c.expect(t, 0, 2)
+		if n := c.gate.Stats().Inside; n != 1 {
+			t.Errorf("%d have a slot, want 1", n)
+		}
+		close(c.release)
+		c.expect(t, 1, 2)
 	})
 }

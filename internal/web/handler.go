@@ -33,6 +33,11 @@ type Service struct {
 	// Route names the route of a raw path for logs and metrics, out of a small
 	// fixed set: nothing that a client chose.
 	Route func(path string) string
+
+	// Turns, when not nil, bounds the requests with a slot that use the service's
+	// database at once, so that they wait for it here, where clients share it, and not
+	// where the first come is the first served.
+	Turns *fair.Pool
 }
 
 // Mount is a service and the paths that it owns on a listener.
@@ -128,6 +133,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		o.Gate.open.Add(1)
 		defer o.Gate.open.Add(-1)
 	}
+	rec.turns = service.Turns
 	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
 	defer rec.releaseMemory() // also when an error writer panics
 

@@ -3,6 +3,8 @@ package web
 import (
 	"net/http"
 	"time"
+
+	"holdfast/internal/fair"
 )
 
 // response notes what a handler answers and limits how slowly the client may
@@ -15,12 +17,13 @@ type response struct {
 	body   *pacedBody               // of the request; nil: none
 
 	request  *http.Request
-	resolver *Resolver // nil: the address of the client is not known
-	gate     *Gate     // nil: no limit
-	slot     string    // the client whose slot of the gate the request has; "" without a slot
-	client   string    // that sent the request; "" while only its address is known
-	memory   *Memory   // nil: no limit
-	charged  int64     // bytes of memory that the request has, charged to client
+	resolver *Resolver  // nil: the address of the client is not known
+	gate     *Gate      // nil: no limit
+	turns    *fair.Pool // nil: no limit
+	slot     string     // the client whose slot of the gate, and turn, the request has; "" without
+	client   string     // that sent the request; "" while only its address is known
+	memory   *Memory    // nil: no limit
+	charged  int64      // bytes of memory that the request has, charged to client
 }
 
 // newResponse also lifts the server's own deadline for the answer, which counts

@@ -14,7 +14,8 @@ import (
 type Database struct {
 	Service string
 	Target  Target
-	Where   string // for people: the path or URL, without secrets
+	Where   string        // for people: the path or URL, without secrets
+	Wait    time.Duration // longest that a caller waits for a connection
 
 	// Pooler reports whether a connection pooler is in between, and whether
 	// statements are prepared. nil: the engine has none.
@@ -75,6 +76,19 @@ func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 // Connections counts the connections in use, the idle ones, and how many there
 // may be.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
+
+// turns is how many callers a SQLite file has use for: its one writer commits those
+// that wait as a group, and few readers work at once.
+const turns = 32
+
+// Turns is how many callers can use the database at once.
+func (d *Database) Turns() int {
+	_, _, most := d.conn.Connections()
+	if d.Embedded() {
+		return min(most, turns)
+	}
+	return most
+}
 
 // Waits counts how often, and how long in total, a caller waited for a
 // connection.

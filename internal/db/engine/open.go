@@ -64,7 +64,7 @@ func Open[S any](ctx context.Context, o *Opener, service string, s settings.Data
 	if err != nil {
 		return store, nil, fmt.Errorf("%s.database_url %w", service, err)
 	}
-	db = &Database{Service: service, Target: t}
+	db = &Database{Service: service, Target: t, Wait: s.PoolConnectionTimeout}
 	switch t.Kind {
 	case SQLite:
 		return openBackend(db, b.SQLite, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
