@@ -13,19 +13,22 @@ import (
 	"time"
 )
 
-// exportLine is a line of an export: a record, a place to go on from, or the end.
+// exportLine is a line of an export: the first, a schema, a record, a place to go on
+// from, or the end.
 type exportLine struct {
 	Record
 
-	Cursor   string `json:"cursor"`
-	Complete bool   `json:"complete"`
+	Header   int             `json:"export"`
+	Schema   json.RawMessage `json:"schema"`
+	Cursor   string          `json:"cursor"`
+	Complete bool            `json:"complete"`
 }
 
 // errCut is an export that ended before its last line.
 var errCut = &networkError{fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
 
 // Export goes through all records of the install that the token may read, in the
-// order of namespace and key. When it is cut off it goes on where it was; other
+// order of namespace and key. Schemas are not among them. When it is cut off it goes on where it was; other
 // errors end it.
 func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -81,6 +84,7 @@ func (e *export) read(ctx context.Context) error {
 		switch {
 		case line.Complete:
 			return nil
+		case line.Header != 0, line.Schema != nil:
 		case line.Cursor != "":
 			e.cursor, e.last = line.Cursor, nil
 		case e.last == nil || before(e.last, &line.Record):

@@ -43,6 +43,7 @@ const (
 	CodeRateLimited          ErrorCode = "RATE_LIMITED"
 	CodeRequestTimeout       ErrorCode = "REQUEST_TIMEOUT"
 	CodeRevisionMismatch     ErrorCode = "REVISION_MISMATCH"
+	CodeSchemaConflict       ErrorCode = "SCHEMA_CONFLICT"
 	CodeUnauthenticated      ErrorCode = "UNAUTHENTICATED"
 	CodeUnauthorized         ErrorCode = "UNAUTHORIZED"
 	CodeUnavailable          ErrorCode = "UNAVAILABLE"
@@ -79,6 +80,8 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case CodeRevisionMismatch:
 		return true
+	case CodeSchemaConflict:
+		return true
 	case CodeUnauthenticated:
 		return true
 	case CodeUnauthorized:
@@ -88,6 +91,21 @@ func (e ErrorCode) Valid() bool {
 	case CodeUnsupportedMediaType:
 		return true
 	case CodeValidationFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportHeaderExport.
+const (
+	N1 ExportHeaderExport = 1
+)
+
+// Valid indicates whether the value is a known member of the ExportHeaderExport enum.
+func (e ExportHeaderExport) Valid() bool {
+	switch e {
+	case N1:
 		return true
 	default:
 		return false
@@ -307,6 +325,21 @@ type ExpectedRevision = int64
 // ExpiresAt When the record expires; null: never.
 type ExpiresAt = time.Time
 
+// ExportHeader The first line of an export, if that does not go on by a cursor.
+type ExportHeader struct {
+	// Export The version of the format.
+	Export ExportHeaderExport `json:"export"`
+
+	// LastChange The number of the install's last change when the export begins.
+	LastChange int64 `json:"lastChange"`
+
+	// Records Records that are there when the export begins.
+	Records int64 `json:"records"`
+}
+
+// ExportHeaderExport The version of the format.
+type ExportHeaderExport int
+
 // ImportResult What an import did.
 type ImportResult struct {
 	// Expired Records that were left out.
@@ -318,6 +351,9 @@ type ImportResult struct {
 
 	// Same Records that were there already as they are.
 	Same int64 `json:"same"`
+
+	// Schemas Lines that bring a schema.
+	Schemas int64 `json:"schemas"`
 
 	// Written Records that were written.
 	Written int64 `json:"written"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -303,7 +304,7 @@ func TestExportImport(t *testing.T) {
 	}
 	to.clock.Advance(time.Minute)
 	for i, want := range []ext.Imported{{Written: 6, Expired: 1}, {Same: 6, Expired: 1}} {
-		if got, err := to.Import(t.Context(), to.r, all); err != nil || got != want {
+		if got, err := to.Import(t.Context(), to.r, &ext.Import{}, all); err != nil || got != want {
 			t.Errorf("import %d: %+v, %v; want %+v", i, got, err, want)
 		}
 	}
@@ -313,6 +314,128 @@ func TestExportImport(t *testing.T) {
 	}
 	_, err = to.Export(t.Context(), to.r, "edited", 3)
 	wantPlace(t, "an edited cursor", err, "/cursor")
+}
+
+// TestPreserve: revisions and moments stay as they were, no record goes back to an
+// earlier revision, and numbers of changes are behind those of elsewhere.
+func TestPreserve(t *testing.T) {
+	t.Parallel()
+	m := newService(t)
+	now := ext.At(m.clock.Now())
+	record := func(key string, revision ext.Revision, value canonjson.Value) ext.Record {
+		return ext.Record{Namespace: "a", Key: ext.Key(key), Value: value, Metadata: `{"m":1}`, Header: ext.Header{
+			Revision: revision, CreatedAt: now - 1000, UpdatedAt: now - 500, ExpiresAt: now + 60_000,
+		}}
+	}
+	im := &ext.Import{Preserve: true, LastChange: 5000}
+	imported := func(what string, want ext.Imported, records ...ext.Record) {
+		t.Helper()
+		if got, err := m.Import(t.Context(), m.r, im, records); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
+		}
+	}
+	stored := func(want ext.Record) {
+		t.Helper()
+		rec, err := m.GetRecord(t.Context(), m.r, "a", want.Key, ext.Precondition{})
+		want.Seq, want.ValueBytes, want.MetadataBytes = rec.Seq, rec.ValueBytes, rec.MetadataBytes
+		if err != nil || rec != want {
+			t.Errorf("stored is %+v, %v; want %+v", rec, err, want)
+		}
+	}
+	gone := record("gone", 3, "1")
+	gone.ExpiresAt = now
+	imported("the first time", ext.Imported{Written: 2, Expired: 1}, record("1", 7, "1"), record("2", 1, "2"), gone)
+	stored(record("1", 7, "1"))
+	stored(record("2", 1, "2"))
+	feed, err := m.Changes(t.Context(), m.r, 0, 0, 0)
+	if err != nil || feed.Last != 1_000_005_002 {
+		t.Errorf("the last change is %d, %v", feed.Last, err)
+	}
+	if _, err := m.Changes(t.Context(), m.r, 4000, 10, 0); !errors.Is(err, ext.ErrChangesGone) {
+		t.Errorf("changes since one of elsewhere: %v", err)
+	}
+	imported("again", ext.Imported{Same: 2}, record("1", 7, "1"), record("2", 1, "2"))
+	imported("one that has gone on there", ext.Imported{Written: 1}, record("2", 2, "22"))
+	stored(record("2", 2, "22"))
+	put := m.do(t, task(ext.PutTask, "1", `"here"`))
+	if put.Revision != 8 || put.CreatedAt != now-1000 {
+		t.Errorf("the next write here: %+v", put)
+	}
+	imported("one that has gone on here", ext.Imported{Newer: 1, Same: 1}, record("1", 7, "1"), record("2", 2, "22"))
+	_, err = m.Import(t.Context(), m.r, im, []ext.Record{record("2", 3, "3"), record("1", 8, "1")})
+	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 1 || !errors.Is(err, ext.ErrDiverged) {
+		t.Errorf("the same revision with other contents: %v", err)
+	}
+	stored(record("2", 2, "22"))
+	m.do(t, task(ext.PutTask, "plain", "1"))
+	same := record("plain", 1, "1")
+	same.ExpiresAt, same.Metadata = 0, "{}"
+	imported("one that was imported without its moments", ext.Imported{Written: 1}, same)
+	stored(same)
+
+	for place, change := range map[string]func(*ext.Record){
+		"/revision":     func(r *ext.Record) { r.Revision = 0 },
+		"/revision ":    func(r *ext.Record) { r.Revision = -1 },
+		"/revision  ":   func(r *ext.Record) { r.Revision = 1e15 + 1 },
+		"/revision   ":  func(r *ext.Record) { r.Revision = math.MaxInt64 },
+		"/createdAt":    func(r *ext.Record) { r.CreatedAt = 0 },
+		"/createdAt ":   func(r *ext.Record) { r.CreatedAt = now + 25*3_600_000 },
+		"/updatedAt":    func(r *ext.Record) { r.UpdatedAt = 0 },
+		"/updatedAt ":   func(r *ext.Record) { r.UpdatedAt = math.MaxInt64 },
+		"/ttlExpiresAt": func(r *ext.Record) { r.ExpiresAt = now + 31*24*3_600_000 },
+	} {
+		rec := record("bad", 1, "1")
+		change(&rec)
+		_, err := m.Import(t.Context(), m.r, im, []ext.Record{record("good", 1, "1"), rec})
+		if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 1 {
+			t.Errorf("%s: %v", place, err)
+		}
+		wantPlace(t, place, err, strings.TrimSpace(place))
+		if _, err := m.GetRecord(t.Context(), m.r, "a", "good", ext.Precondition{}); !errors.Is(err, ext.ErrNoRecord) {
+			t.Errorf("%s: a record beside it is there: %v", place, err)
+		}
+	}
+}
+
+// TestPreserveBesideWrites: a record that is written while an import goes on never
+// goes back to an earlier revision.
+func TestPreserveBesideWrites(t *testing.T) {
+	t.Parallel()
+	m := newService(t)
+	now := ext.At(m.clock.Now())
+	put := m.do(t, task(ext.PutTask, "1", "0"))
+	done := make(chan error)
+	go func() {
+		for range 200 {
+			if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "1", "0")); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for i := range 200 {
+		rec := ext.Record{Namespace: "a", Key: "1", Value: "1", Header: ext.Header{Revision: ext.Revision(1 + i), CreatedAt: now, UpdatedAt: now}}
+		_, err := m.Import(t.Context(), m.r, &ext.Import{Preserve: true}, []ext.Record{rec})
+		_, overtaken := errors.AsType[*ext.MismatchError](err)
+		if err != nil && !errors.Is(err, ext.ErrDiverged) && !overtaken {
+			t.Fatal(err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	feed, err := m.Changes(t.Context(), m.r, 0, ext.MaxChanges, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := put.Revision
+	for _, c := range feed.Changes[1:] {
+		if c.Revision <= last {
+			t.Fatalf("revision %d follows %d", c.Revision, last)
+		}
+		last = c.Revision
+	}
 }
 
 func TestRegisterInstall(t *testing.T) {
@@ -381,7 +504,7 @@ func TestImportRefuses(t *testing.T) {
 	for what, last := range map[string]ext.Record{
 		"schema": rec("a", `"x"`, 0), "read only": rec("c", "1", 0), "denied": rec("d", "1", 0), "too far": rec("a", "2", far), "no value": rec("a", "", 0),
 	} {
-		_, err := m.Import(t.Context(), m.r, []ext.Record{rec("a", "0", old), rec("a", "1", 0), last})
+		_, err := m.Import(t.Context(), m.r, &ext.Import{}, []ext.Record{rec("a", "0", old), rec("a", "1", 0), last})
 		if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 2 {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -389,7 +512,7 @@ func TestImportRefuses(t *testing.T) {
 	if u, err := m.Usage(t.Context(), m.r); err != nil || u.Counters.Keys != 0 {
 		t.Errorf("something was written: %+v, %v", u, err)
 	}
-	if _, err := m.Import(t.Context(), m.r, make([]ext.Record, 21)); !errors.Is(err, ext.ErrTooMany) {
+	if _, err := m.Import(t.Context(), m.r, &ext.Import{}, make([]ext.Record, 21)); !errors.Is(err, ext.ErrTooMany) {
 		t.Errorf("too many: %v", err)
 	}
 }

@@ -39,6 +39,14 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	return active.Version, s.hold(ctx, at.Tenant, active, v, want)
 }
 
+// activeSchema is the active schema as it was seen last.
+func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, error) {
+	if known, cached := s.schemas.get(at); cached {
+		return known, nil
+	}
+	return s.loadSchema(ctx, at)
+}
+
 // loadSchema reads the active schema; version 0 is none.
 func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)

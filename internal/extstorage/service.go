@@ -99,6 +99,8 @@ type Request struct {
 	Caller         Caller
 	IdempotencyKey *IdempotencyKey // for writes: nil, or the key by which it happens once
 	Slot           Slot            // nil: it has none
+
+	after Seq // of an import: the numbers of its changes are greater
 }
 
 // Slot is the place of a request among those that the server works on at once.
@@ -248,7 +250,7 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 // attempt plans the operations and applies them.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	a := &plan{service: s, owner: p.Owner, now: s.moment()}
-	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey}
+	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, After: r.after}
 	failed := a.make(ctx, tasks)
 	if failed != nil && (!isClients(failed) || r.IdempotencyKey == nil && len(tasks) == 1) {
 		return Applied{}, failed

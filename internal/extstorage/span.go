@@ -119,8 +119,3 @@ func (s *Service) AuditInstall(ctx context.Context, o Owner) (Audit, error) {
 func (s *Service) InstallUsage(ctx context.Context, o Owner, now Moment) (Usage, error) {
 	return s.opts.Store.Usage(ctx, o, now)
 }
-
-// ExportInstall reads a page of an install.
-func (s *Service) ExportInstall(ctx context.Context, o Owner, q ExportQuery) (Page, error) {
-	return s.opts.Store.Export(ctx, o, q)
-}

@@ -32,7 +32,11 @@ type Task struct {
 	Schema    Optional[SchemaVersion]
 	Increment canonjson.Increment
 
-	until Moment // of a put that an import makes: when the record expires
+	// Of a put that an import makes:
+
+	until    Moment        // when the record expires
+	restored *Restored     // nil: the record goes on from what is there
+	brought  SchemaVersion // that the value is not validated by, when it is active
 }
 
 // Result is the answer to a task.
@@ -171,6 +175,13 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 		if t.TTL.Set {
 			if op.ExpiresAt, err = a.service.limits.ExpiresAt(a.now, t.TTL.Value); err != nil {
 				return under("/ttlSeconds", err)
+			}
+		}
+		op.Restored = t.restored
+		if t.brought > 0 {
+			if active, err := a.service.activeSchema(ctx, at); err != nil || active.Version == t.brought {
+				op.Schema = active.Version
+				return err
 			}
 		}
 		op.Schema, err = a.service.validate(ctx, at, t.Value, t.Schema)

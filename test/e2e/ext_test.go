@@ -128,11 +128,11 @@ func beside(t *testing.T, e extension) {
 	}
 	other := newExtension(t, s, "7e000000-0000-4000-8000-000000000014", "a=rw")
 	polled := other.poll("0")
-	if out := other.verb("ext", "import", file); out != "30 written, 0 were there, 0 have expired\n" {
+	if out := other.verb("ext", "import", file); out != "records: 30, written: 30, unchanged: 0, expired: 0; schemas: 0\n" {
 		t.Errorf("import: %s", out)
 	}
 	other.wantChange(polled, "k00") // of another process
-	if out := other.verb("ext", "import", file); out != "0 written, 30 were there, 0 have expired\n" {
+	if out := other.verb("ext", "import", file); out != "records: 30, written: 0, unchanged: 30, expired: 0; schemas: 0\n" {
 		t.Errorf("import again: %s", out)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.ndjson")
@@ -147,7 +147,7 @@ func beside(t *testing.T, e extension) {
 		t.Fatal(err)
 	}
 	if r := binary.Run(t, s.Env, append([]string{"ext", "import", cut}, other.flags()...)...); r.Status != 1 ||
-		r.Stdout != "0 written, 10 were there, 0 have expired\n" || !strings.Contains(r.Stderr, "10 records came, and the line with complete is missing") {
+		r.Stdout != "records: 9, written: 0, unchanged: 9, expired: 0; schemas: 0\n" || !strings.Contains(r.Stderr, "9 records came of 30, and the line with complete is missing") {
 		t.Errorf("a file that was cut off: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\nold changes of extensions: 0\nold answers of extensions: 0\nrevocations of expired tokens of extensions: 0\n") {
@@ -159,7 +159,7 @@ func beside(t *testing.T, e extension) {
 		t.Errorf("an import into one that is revoked: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	other.verb("ext", "install", "set", "--restore")
-	if out := other.verb("ext", "export"); strings.Count(out, "\n") != 31 {
+	if out := other.verb("ext", "export"); strings.Count(out, "\n") != 32 {
 		t.Errorf("export:\n%s", out)
 	}
 }

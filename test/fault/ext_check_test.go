@@ -323,6 +323,8 @@ func (h *harness) export(in *install) entries {
 	for lines := bufio.NewScanner(strings.NewReader(a.Body)); lines.Scan(); {
 		var line struct {
 			wireRecord
+			Export   int
+			Schema   json.RawMessage
 			Cursor   string
 			Complete bool
 			Records  int
@@ -335,7 +337,7 @@ func (h *harness) export(in *install) entries {
 			if complete = true; line.Records != len(all) {
 				h.t.Errorf("an export has %d records and says %d", len(all), line.Records)
 			}
-		case line.Cursor == "":
+		case line.Cursor == "" && line.Export == 0 && line.Schema == nil:
 			e, err := line.entry()
 			must(h.t, err)
 			all[spot{line.Namespace, line.Key}] = e

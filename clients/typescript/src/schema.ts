@@ -324,8 +324,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Export all records
-         * @description A line for each record that the token may read, after each page a line with a cursor, and a last line that says that it is complete.
+         * Export all records and schemas
+         * @description A first line, a line for each schema and each record that the token may read, after each page a line with a cursor, and a last line that says that it is complete.
          */
         get: operations["exportInstall"];
         put?: never;
@@ -352,8 +352,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Import records
-         * @description Takes the lines of an export, in steps of at most 20 records: each step is done as a whole or not at all. When it fails, index is the line, imported says what was done before, and that stays: the same lines may come again. The last line has to be that of an export, and to count the records before it: IMPORT_INCOMPLETE.
+         * Import records and schemas
+         * @description Takes the lines of an export, in steps of at most 20 records or one schema: each step is done as a whole or not at all. Schemas are registered under the versions that they have, and values are not validated by a schema that the import brings as the active one. When it fails, index is the line, imported says what was done before, and that stays: the same lines may come again. The last line has to be that of an export, and to count the records before it: IMPORT_INCOMPLETE.
          */
         post: operations["importInstall"];
         delete?: never;
@@ -833,9 +833,32 @@ export interface components {
              * @description Records of the whole export: of an export that goes on by a cursor, with those of the parts before.
              */
             records: number;
+            /**
+             * Format: int64
+             * @description Schemas, counted in the same way. An import may leave it out for 0.
+             */
+            schemas?: number;
         };
-        /** @description One line of an export. */
-        ExportLine: components["schemas"]["Record"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
+        /** @description The first line of an export, if that does not go on by a cursor. */
+        ExportHeader: {
+            /**
+             * @description The version of the format.
+             * @constant
+             */
+            export: 1;
+            /**
+             * Format: int64
+             * @description Records that are there when the export begins.
+             */
+            records: number;
+            /**
+             * Format: int64
+             * @description The number of the install's last change when the export begins.
+             */
+            lastChange: number;
+        };
+        /** @description One line of an export: the first, then schemas in the order of namespace and version, then records in the order of namespace and key, with cursors between them, and the last. */
+        ExportLine: components["schemas"]["ExportHeader"] | components["schemas"]["Schema"] | components["schemas"]["Record"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /** @description One line of an import that brings a record. It expires at most 30 days ahead. revision, etag, createdAt and updatedAt are not restored. */
         ImportRecord: {
             namespace: components["schemas"]["Namespace"];
@@ -849,7 +872,7 @@ export interface components {
             updatedAt?: components["schemas"]["Time"];
         };
         /** @description One line of an import. The last is that of an export, and counts the records before it. */
-        ImportLine: components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
+        ImportLine: components["schemas"]["ExportHeader"] | components["schemas"]["Schema"] | components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /** @description What an import did. */
         ImportResult: {
             /** Format: int64 */
@@ -874,9 +897,14 @@ export interface components {
              * @description Records that were left out.
              */
             expired: number;
+            /**
+             * Format: int64
+             * @description Lines that bring a schema.
+             */
+            schemas: number;
         };
         /** @enum {string} */
-        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
+        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "SCHEMA_CONFLICT" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
         /** @description What is wrong. */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
@@ -1027,6 +1055,38 @@ export interface components {
                  *       "error": {
                  *         "code": "REQUEST_TIMEOUT",
                  *         "message": "the body came too slowly",
+                 *         "requestId": "0b9a4e2f7c1d4a53"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description A version of a schema is registered with another document. */
+        SchemaConflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                "RateLimit-Reset": components["headers"]["RateLimitReset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "BULK_PARTIAL_FAILURE",
+                 *         "message": "this version of the namespace's schema is registered with another document",
+                 *         "index": 1,
+                 *         "cause": "SCHEMA_CONFLICT",
+                 *         "imported": {
+                 *           "lines": 1,
+                 *           "records": 0,
+                 *           "written": 0,
+                 *           "same": 0,
+                 *           "expired": 0,
+                 *           "schemas": 1
+                 *         },
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -2722,7 +2782,8 @@ export interface operations {
                      *       "records": 2,
                      *       "written": 1,
                      *       "same": 1,
-                     *       "expired": 0
+                     *       "expired": 0,
+                     *       "schemas": 0
                      *     }
                      */
                     "application/json": components["schemas"]["ImportResult"];
@@ -2732,6 +2793,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Denied"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["SchemaConflict"];
             413: components["responses"]["LimitExceeded"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["TooManyRequests"];

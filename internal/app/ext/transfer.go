@@ -24,17 +24,18 @@ func (c *command) export() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "export --tenant T --install I",
-		Short: "Write the records of an install, a line of JSON for each",
-		Long: "Write the records of an install as the API's export has them: a line of JSON for each, and one at\n" +
-			"the end that says that it is complete. The records are read from the database, page by page, while\n" +
-			"servers run; one that is revoked can be exported, too. A file gets its name when it is complete.",
+		Short: "Write the records and schemas of an install, a line of JSON for each",
+		Long: "Write the schemas and records of an install as the API's export has them: a line of JSON for each,\n" +
+			"and one at the end that says that it is complete. They are read from the database, page by page,\n" +
+			"while servers run. A revoked install can be exported, too: revoke it first when nothing may change\n" +
+			"meanwhile. A file gets its name when it is complete.",
 		Example: "  holdfast ext export --tenant $TENANT --install $INSTALL -o install.ndjson",
 		Args:    cobra.NoArgs,
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 			if file == "" {
-				return c.exportTo(ctx, s, install, c.now(), c.Stdout)
+				return c.exportTo(ctx, s, install, c.Stdout)
 			}
-			return writeWhole(file, func(w io.Writer) error { return c.exportTo(ctx, s, install, c.now(), w) })
+			return writeWhole(file, func(w io.Writer) error { return c.exportTo(ctx, s, install, w) })
 		}),
 	}
 	o.flags(cmd)
@@ -59,59 +60,78 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// exportTo writes what was there at a moment and is there when its page is read.
-func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owner, now ext.Moment, to io.Writer) error {
-	u, err := s.InstallUsage(ctx, install, now)
+// exportTo writes what is there when its page is read.
+func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owner, to io.Writer) error {
+	page, err := s.ExportInstall(ctx, install, "")
 	if err != nil {
 		return err
 	}
-	bar := c.bar("records", u.Counters.Keys)
+	bar := c.bar("records", page.Header.Records)
 	defer bar.end()
 	w := bufio.NewWriterSize(to, 64<<10)
-	var written int64
-	for q, more := (ext.ExportQuery{Limit: ext.MaxPage, Now: now}), true; more; {
-		page, err := s.ExportInstall(ctx, install, q)
-		if err != nil {
+	if _, err := w.Write(exthttp.AppendHeader(nil, page.Header)); err != nil {
+		return err
+	}
+	for {
+		if err := writePage(w, &page); err != nil {
 			return err
 		}
-		for i := range page.Records {
-			rec := &page.Records[i]
-			if _, err := w.Write(exthttp.AppendLine(nil, rec)); err != nil {
-				return err
-			}
-			q.After = ext.Position{Namespace: rec.Namespace, Key: rec.Key}
+		bar.show(page.Total)
+		if page.Next == "" {
+			_, err := w.Write(exthttp.AppendComplete(nil, &page))
+			return errors.Join(err, w.Flush())
 		}
-		written += int64(len(page.Records))
-		bar.show(written)
-		more = page.More
+		if page, err = s.ExportInstall(ctx, install, page.Next); err != nil {
+			return err
+		}
 	}
-	_, err = w.Write(exthttp.AppendComplete(nil, written))
-	return errors.Join(err, w.Flush())
+}
+
+func writePage(w io.Writer, page *ext.ExportPage) error {
+	for i := range page.Schemas {
+		if _, err := w.Write(exthttp.AppendSchema(nil, &page.Schemas[i])); err != nil {
+			return err
+		}
+	}
+	for i := range page.Records {
+		if _, err := w.Write(exthttp.AppendLine(nil, &page.Records[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *command) importInto() *cobra.Command {
-	var o owner
+	var (
+		o        owner
+		preserve bool
+	)
 	cmd := &cobra.Command{
 		Use:   "import --tenant T --install I FILE",
-		Short: "Put the records of an export into an install",
-		Long: "Put the records of an export into an install, in its database, while servers run; FILE may be -,\n" +
-			"the standard input. Limits, quotas and schemas hold, rates do not. Twenty records are put at a\n" +
-			"time: after a failure what came before is there, and the same file may be imported again. A file\n" +
-			"that does not end with the last line of an export is imported as far as it goes, and is an error.",
-		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson",
-		Args:    cobra.ExactArgs(1),
+		Short: "Put the records and schemas of an export into an install",
+		Long: "Put the records and schemas of an export into an install, in its database, while servers run; FILE\n" +
+			"may be -, the standard input. Limits and quotas hold, and schemas where the file does not bring the\n" +
+			"active one; rates do not. Twenty records are put at a time: after a failure what came before is\n" +
+			"there, and the same file may be imported again. A file that does not end with the last line of an\n" +
+			"export is imported as far as it goes, and is an error.\n\n" +
+			"With --preserve records keep their revision and their times. A record that has a greater revision\n" +
+			"here is left as it is; one that has the same revision with other contents is an error.",
+		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson\n" +
+			"  holdfast ext import --tenant $TENANT --install $INSTALL --preserve install.ndjson",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
-				return c.importFile(ctx, s, install, args[0])
+				return c.importFile(ctx, s, install, preserve, args[0])
 			})(cmd, args)
 		},
 	}
 	o.flags(cmd)
 	_ = cmd.MarkFlagRequired("install")
+	cmd.Flags().BoolVar(&preserve, "preserve", false, "keep the revisions and times of records and schemas")
 	return cmd
 }
 
-func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Owner, name string) error {
+func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Owner, preserve bool, name string) error {
 	lines, size := c.Stdin, int64(0)
 	if name != "-" {
 		f, err := os.Open(name)
@@ -127,9 +147,14 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 	}
 	bar := c.bar("bytes", size)
 	request := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
-	done, err := exthttp.Import(ctx, s, request, &counting{lines, bar, 0})
+	done, err := exthttp.Import(ctx, s, request, preserve, &counting{lines, bar, 0})
 	bar.end()
-	fmt.Fprintf(c.Stdout, "%d written, %d were there, %d have expired\n", done.Written, done.Same, done.Expired)
+	newer := ""
+	if preserve {
+		newer = fmt.Sprintf(", newer here: %d", done.Newer)
+	}
+	fmt.Fprintf(c.Stdout, "records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
+		done.Records, done.Written, done.Same, done.Expired, newer, done.Schemas)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
 		pointer := ""
 		if v, ok := errors.AsType[*ext.ValidationError](item.Err); ok {

@@ -141,6 +141,8 @@ func statusOf(err error, code fault.Code) (int, string) {
 		return http.StatusConflict, codeMismatch
 	case errors.Is(err, ext.ErrTokenRevoked), errors.Is(err, ext.ErrTokenExpired):
 		return http.StatusUnauthorized, codeStranger
+	case errors.Is(err, ext.ErrSchemaConflict):
+		return http.StatusConflict, "SCHEMA_CONFLICT"
 	case errors.Is(err, ext.ErrKeyReused):
 		return http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED"
 	case errors.Is(err, ext.ErrChangesGone):

@@ -49,7 +49,7 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 		if err != nil {
 			return page, err
 		}
-		size := sizeOf(page.Records)
+		size := sizeOf(page.Records) + sizeOfSchemas(page.Schemas)
 		if size += min(size, 2*flushAt); x.fits(size) {
 			return page, nil
 		}
@@ -63,12 +63,38 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 // flushAt is how much of a page is encoded before it is sent on.
 const flushAt = 256 << 10
 
+// AppendHeader appends the line that begins an export.
+func AppendHeader(b []byte, h *ext.ExportHeader) []byte {
+	b = appendInt(key(append(b, `{"export":1`...), "records"), h.Records)
+	return append(appendInt(key(b, "lastChange"), h.LastChange), "}\n"...)
+}
+
+// AppendSchema appends the line of a schema, its end included.
+func AppendSchema(b []byte, sc *ext.Schema) []byte { return append(appendSchema(b, sc), '\n') }
+
+// AppendLine appends the line of a record, its end included.
+func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
+
+// AppendComplete appends the line that ends an export with its last page.
+func AppendComplete(b []byte, last *ext.ExportPage) []byte {
+	b = appendInt(append(b, `{"complete":true,"records":`...), last.Total)
+	return append(appendInt(key(b, "schemas"), last.TotalSchemas), "}\n"...)
+}
+
 // sendPage sends a page on its way, and then the cursor of the next page, or that
 // it was the last and how many records there were.
 func (x *exchange) sendPage(page *ext.ExportPage) error {
 	var b []byte
-	for i := range page.Records {
-		if b = AppendLine(b, &page.Records[i]); len(b) < flushAt {
+	if page.Header != nil {
+		b = AppendHeader(b, page.Header)
+	}
+	for i := range len(page.Schemas) + len(page.Records) {
+		if n := i - len(page.Schemas); n < 0 {
+			b = AppendSchema(b, &page.Schemas[i])
+		} else {
+			b = AppendLine(b, &page.Records[n])
+		}
+		if len(b) < flushAt {
 			continue
 		}
 		if _, err := x.out.Write(b); err != nil {
@@ -77,7 +103,7 @@ func (x *exchange) sendPage(page *ext.ExportPage) error {
 		b = b[:0]
 	}
 	if page.Next == "" {
-		_, err := x.out.Write(AppendComplete(b, page.Total))
+		_, err := x.out.Write(AppendComplete(b, page))
 		return err
 	}
 	if _, err := x.out.Write(append(appendString(append(b, `{"cursor":`...), page.Next), "}\n"...)); err != nil {

@@ -21,13 +21,15 @@ import (
 const maxLine = recordBody
 
 // The members of the lines of an export. What the last four of a record say is
-// made anew.
+// made anew unless it is preserved.
 var (
+	headerNames   = []string{"export", "records", "lastChange"}
+	schemaNames   = []string{"namespace", "version", "status", "schema", "createdAt", "updatedAt", "createdBy"}
 	lineNames     = []string{"namespace", "key", "value", "metadata", "ttlExpiresAt", "revision", "etag", "createdAt", "updatedAt"}
 	cursorNames   = []string{"cursor"}
-	completeNames = []string{"complete", "records"}
+	completeNames = []string{"complete", "records", "schemas"}
 
-	anyLine = slices.Concat(lineNames, cursorNames, completeNames)
+	anyLine = slices.Concat(lineNames, schemaNames, cursorNames, completeNames, headerNames)
 )
 
 // errImports refuses an import while too many requests wait for their clients.
@@ -37,6 +39,7 @@ var errImports = fault.New(fault.Unavailable, "too many imports and waiting requ
 type Imported struct {
 	Lines   int // that were read
 	Records int // among them
+	Schemas int // among them
 	ext.Imported
 }
 
@@ -52,11 +55,13 @@ func (e *importFailure) Unwrap() error { return e.err }
 // importer puts the lines of a body, step by step.
 type importer struct {
 	x     *exchange
+	as    ext.Import
 	done  Imported
 	steps int // taken
 
-	complete bool  // the line that ends an export was read
-	counted  int64 // the records that it counts
+	header   *ext.ExportHeader // the line that begins an export; nil: it was not read
+	complete bool              // the line that ends it was read
+	counted  [2]int64          // the records and the schemas that it counts
 
 	records []ext.Record // of the step
 	at      []int        // their lines
@@ -71,7 +76,7 @@ type importer struct {
 // and since a record that is there already is left as it is, the same file may
 // come again.
 func (x *exchange) imports() error {
-	im := &importer{x: x, keys: map[ext.Position]bool{}}
+	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
 	if !ok {
 		return errImports
@@ -88,26 +93,22 @@ func (d *Imported) appendTo(b []byte) []byte {
 	b = appendInt(key(b, "records"), d.Records)
 	b = appendInt(key(b, "written"), d.Written)
 	b = appendInt(key(b, "same"), d.Same)
-	return append(appendInt(key(b, "expired"), d.Expired), '}')
+	b = appendInt(key(b, "expired"), d.Expired)
+	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }
 
 // Import does for an operator what a request does with the lines of an export,
-// at once. What was done before an error is done; an *ext.ItemError has the line
-// it is about, from 0.
-func Import(ctx context.Context, s *ext.Service, r ext.Request, lines io.Reader) (Imported, error) {
+// at once; preserve keeps revisions and moments. What was done before an error is
+// done; an *ext.ItemError has the line it is about, from 0.
+func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
-	im := &importer{x: &exchange{in: in.WithContext(ctx), service: s, ask: r}, keys: map[ext.Position]bool{}}
+	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})
+	im.as.Preserve = preserve
 	err := im.read(lines)
 	return im.done, err
 }
 
-// AppendLine appends the line of a record in an export, its end included.
-func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
-
-// AppendComplete appends the line that ends an export.
-func AppendComplete(b []byte, records int64) []byte {
-	return append(appendInt(append(b, `{"complete":true,"records":`...), records), "}\n"...)
-}
+func newImporter(x *exchange) *importer { return &importer{x: x, keys: map[ext.Position]bool{}} }
 
 // read takes all lines. What came before a cut is put, too.
 func (im *importer) read(lines io.Reader) error {
@@ -139,12 +140,16 @@ func (im *importer) read(lines io.Reader) error {
 
 // checkComplete refuses lines that are not all of an export.
 func (im *importer) checkComplete() error {
-	const format = "the import is incomplete: %d records came, and %s: send all lines of the export"
-	switch n := int64(im.done.Records); {
+	came := fmt.Sprintf("the import is incomplete: %d records", im.done.Records)
+	const hint = ": send all lines of the export"
+	switch {
+	case !im.complete && im.header != nil:
+		return incomplete(fmt.Sprintf("%s came of %d, and the line with complete is missing%s", came, im.header.Records, hint))
 	case !im.complete:
-		return incomplete(fmt.Sprintf(format, n, "the line with complete is missing"))
-	case n != im.counted:
-		return incomplete(fmt.Sprintf(format, n, fmt.Sprintf("the line with complete counts %d", im.counted)))
+		return incomplete(came + " came, and the line with complete is missing" + hint)
+	case im.counted != [2]int64{int64(im.done.Records), int64(im.done.Schemas)}:
+		return incomplete(fmt.Sprintf("%s and %d schemas came, and the line with complete counts %d and %d%s",
+			came, im.done.Schemas, im.counted[0], im.counted[1], hint))
 	}
 	return nil
 }
@@ -191,15 +196,85 @@ func (im *importer) add(line []byte) error {
 		return &ext.ItemError{Index: im.done.Lines, Err: invalid("", "follows the line with complete, which is the last of an export")}
 	}
 	f := parseFields(line, "", anyLine...)
-	if f.has("cursor") || f.has("complete") {
-		if im.skip(f); f.err != nil {
-			return &ext.ItemError{Index: im.done.Lines, Err: f.err}
-		}
-		return nil
+	switch {
+	case f.has("export"):
+		im.begin(f)
+	case f.has("cursor"), f.has("complete"):
+		im.skip(f)
+	case f.has("schema"):
+		return im.schema(f)
+	default:
+		return im.record(f)
 	}
-	rec, err := im.x.readRecord(f)
+	return im.inLine(f.err)
+}
+
+// inLine puts an error to the line that was read.
+func (im *importer) inLine(err error) error {
+	if err == nil || isOurs(err) {
+		return err
+	}
+	return &ext.ItemError{Index: im.done.Lines, Err: err}
+}
+
+// begin reads the line that begins an export.
+func (im *importer) begin(f *fields) {
+	f.only(headerNames)
+	h := ext.ExportHeader{Records: f.integer("records", 0).Value, LastChange: ext.Seq(f.integer("lastChange", 0).Value)}
+	switch {
+	case f.integer("export", 1).Value != 1:
+		f.fail("export", "must be 1: this server does not know another format")
+	case im.header != nil || im.done.Records+im.done.Schemas > 0:
+		f.fail("export", "must be in the first line")
+	default:
+		f.note(im.as.ImportHeader(h))
+		im.header = &h
+	}
+}
+
+// schema registers the schema of a line. It is a step of its own.
+func (im *importer) schema(f *fields) error {
+	f.only(schemaNames)
+	raw, _ := f.find("schema")
+	sc := ext.Schema{
+		Namespace: ext.Namespace(f.text("namespace")), Status: ext.SchemaStatus(f.text("status")), Document: raw,
+		CreatedAt: f.moment("createdAt"), UpdatedAt: f.moment("updatedAt"),
+	}
+	if _, err := ext.ParseNamespace(string(sc.Namespace)); err != nil {
+		f.note(under("/namespace", err))
+	}
+	if version := f.integer("version", 1); version.Value > maxVersion {
+		f.fail("version", notInteger(1))
+	} else {
+		sc.Version = ext.SchemaVersion(version.Value)
+	}
+	if raw, _ := f.find("createdBy"); string(raw) != "null" {
+		sc.CreatedBy = f.text("createdBy")
+	}
+	if f.err != nil {
+		return im.inLine(f.err)
+	}
+	im.done.Schemas++
+	if err := im.step(); err != nil {
+		return err
+	}
+	need := workCopies * int64(len(raw))
+	if err := im.charge(need); err != nil {
+		return err
+	}
+	defer web.ReleaseMemory(im.x.out, need)
+	im.steps++
+	return im.inLine(im.do(func(x *exchange) error {
+		_, err := x.service.ImportSchema(x.ctx(), x.ask, &im.as, sc)
+		return err
+	}))
+}
+
+// record gathers the record of a line.
+func (im *importer) record(f *fields) error {
+	rec, err := im.readRecord(f)
 	if err != nil {
-		return &ext.ItemError{Index: im.done.Lines, Err: err}
+		return im.inLine(err)
 	}
 	im.done.Records++
 	limits := im.x.service.Limits()
@@ -235,9 +310,9 @@ func (im *importer) charge(n int64) error {
 }
 
 // readRecord reads the line of a record.
-func (x *exchange) readRecord(f *fields) (rec ext.Record, err error) {
+func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	f.only(lineNames)
-	limits := x.service.Limits()
+	limits := im.x.service.Limits()
 	ns, err := ext.ParseNamespace(f.text("namespace"))
 	if err != nil {
 		f.note(under("/namespace", err))
@@ -253,10 +328,9 @@ func (x *exchange) readRecord(f *fields) (rec ext.Record, err error) {
 	if raw, _ := f.find("ttlExpiresAt"); string(raw) != "null" {
 		rec.ExpiresAt = f.moment("ttlExpiresAt")
 	}
-	f.integer("revision", 1)
+	rec.Revision = ext.Revision(f.integer("revision", 1).Value)
 	f.text("etag")
-	f.moment("createdAt")
-	f.moment("updatedAt")
+	rec.CreatedAt, rec.UpdatedAt = f.moment("createdAt"), f.moment("updatedAt")
 	return rec, f.err
 }
 
@@ -275,7 +349,7 @@ func (im *importer) skip(f *fields) {
 	if !records.Set {
 		f.fail("records", "is missing")
 	}
-	im.complete, im.counted = true, records.Value
+	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0).Value}
 }
 
 // moment reads a time by RFC 3339, to the millisecond; 0 when it is not there.
@@ -306,17 +380,9 @@ func (im *importer) step() error {
 		return nil
 	}
 	im.steps++
-	x := im.x
-	if err := x.wait(write); err != nil {
-		return err
-	}
-	if err := web.AcquireSlot(x.out, x.in); err != nil {
-		return err
-	}
-	defer web.ReleaseSlot(x.out)
 	var done ext.Imported
-	err := x.within(x.timeout, func() (err error) {
-		done, err = x.service.Import(x.ctx(), x.ask, im.records)
+	err := im.do(func(x *exchange) (err error) {
+		done, err = x.service.Import(x.ctx(), x.ask, &im.as, im.records)
 		return err
 	})
 	if item, ok := err.(*ext.ItemError); ok { //nolint:errorlint // as in under
@@ -325,12 +391,23 @@ func (im *importer) step() error {
 	if err != nil {
 		return err
 	}
-	im.done.Written += done.Written
-	im.done.Same += done.Same
-	im.done.Expired += done.Expired
-	web.ReleaseMemory(x.out, im.charged)
+	im.done.Add(done)
+	web.ReleaseMemory(im.x.out, im.charged)
 	clear(im.records)
 	im.records, im.at, im.bytes, im.charged = im.records[:0], im.at[:0], 0, 0
 	clear(im.keys)
 	return nil
+}
+
+// do does a step, which is a write of the rate.
+func (im *importer) do(fn func(*exchange) error) error {
+	x := im.x
+	if err := x.wait(write); err != nil {
+		return err
+	}
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return err
+	}
+	defer web.ReleaseSlot(x.out)
+	return x.within(x.timeout, func() error { return fn(x) })
 }

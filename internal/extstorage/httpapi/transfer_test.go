@@ -49,7 +49,7 @@ func numbered(n int) []string {
 func TestExport(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
-	if a := c.get("/export"); a.body != "{\"complete\":true,\"records\":0}\n" {
+	if a := c.get("/export"); a.body != "{\"export\":1,\"records\":0,\"lastChange\":0}\n{\"complete\":true,\"records\":0,\"schemas\":0}\n" {
 		t.Errorf("nothing is %q", a.body)
 	}
 	c.fill("a", numbered(150)...)
@@ -57,20 +57,20 @@ func TestExport(t *testing.T) {
 	c.do("PUT", "/namespaces/b/records/k", `{"value":1.50,"metadata":{"m":1},"ttlSeconds":60}`).is(http.StatusCreated)
 	all := c.get("/export")
 	list := all.exported()
-	if len(list) != 153 || list[100]["cursor"] == nil || fmt.Sprint(list[152]) != "map[complete:true records:151]" {
+	if len(list) != 154 || fmt.Sprint(list[0]) != "map[export:1 lastChange:152 records:151]" || list[101]["cursor"] == nil || fmt.Sprint(list[153]) != "map[complete:true records:151 schemas:0]" {
 		t.Fatalf("%d lines, the last is %v", len(list), list[len(list)-1])
 	}
 	text := strings.Split(all.body, "\n")
 	if want := `{"namespace":"b","key":"k","revision":1,"etag":"\"152\"","ttlExpiresAt":"2026-09-21T14:14:20.123Z","createdAt":"2026-09-21T14:13:20.123Z",` +
-		`"updatedAt":"2026-09-21T14:13:20.123Z","value":1.5,"metadata":{"m":1}}`; text[151] != want {
-		t.Errorf("a line is %s, want %s", text[151], want)
+		`"updatedAt":"2026-09-21T14:13:20.123Z","value":1.5,"metadata":{"m":1}}`; text[152] != want {
+		t.Errorf("a line is %s, want %s", text[152], want)
 	}
 	// It goes on behind a page, and counts the page.
-	rest := c.get("/export?cursor=" + url.QueryEscape(list[100]["cursor"].(string)))
-	if want := strings.Join(text[101:152], "\n") + "\n{\"complete\":true,\"records\":151}\n"; rest.body != want {
+	rest := c.get("/export?cursor=" + url.QueryEscape(list[101]["cursor"].(string)))
+	if want := strings.Join(text[102:153], "\n") + "\n{\"complete\":true,\"records\":151,\"schemas\":0}\n"; rest.body != want {
 		t.Errorf("the rest is %q, want %q", clip(rest.body), clip(want))
 	}
-	c.installOf(t, c.tenant).get("/export?cursor="+list[100]["cursor"].(string)).fails(400, "VALIDATION_FAILED", "pointer /cursor")
+	c.installOf(t, c.tenant).get("/export?cursor="+list[101]["cursor"].(string)).fails(400, "VALIDATION_FAILED", "pointer /cursor")
 }
 
 // A failure in the middle cuts the connection, lest a part be taken for all.
@@ -92,7 +92,7 @@ func TestExportThatFails(t *testing.T) {
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err == nil || res.StatusCode != http.StatusOK || strings.Count(string(body), "\n") != 101 {
+	if err == nil || res.StatusCode != http.StatusOK || strings.Count(string(body), "\n") != 102 {
 		t.Errorf("%d, %d lines and then %v", res.StatusCode, strings.Count(string(body), "\n"), err)
 	}
 	gone.Store(true)
@@ -108,13 +108,13 @@ func TestExportOfLargeValues(t *testing.T) {
 		c.put(fmt.Sprint(i), `{"value":"`+value+`"}`).is(http.StatusCreated)
 	}
 	list := c.get("/export").exported()
-	for i, rec := range list[:10] {
+	for i, rec := range list[1:11] {
 		if rec["key"] != fmt.Sprint(i) || rec["value"] != value {
 			t.Errorf("line %d is of %v", i, rec["key"])
 		}
 	}
-	if fmt.Sprint(list[10:]) != "[map[complete:true records:10]]" {
-		t.Errorf("at the end is %v", list[10:])
+	if fmt.Sprint(list[11:]) != "[map[complete:true records:10 schemas:0]]" {
+		t.Errorf("at the end is %v", list[11:])
 	}
 }
 
@@ -137,7 +137,7 @@ func TestExportIsFlushed(t *testing.T) {
 	}
 	defer res.Body.Close()
 	r := bufio.NewReader(res.Body)
-	for range 101 {
+	for range 102 {
 		if _, err := r.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
@@ -158,24 +158,24 @@ func TestImport(t *testing.T) {
 
 	c.clock.Advance(time.Minute)
 	other := c.installOf(t, c.tenant)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"records":132,"written":131,"same":0,"expired":1}` {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":131,"same":0,"expired":1,"schemas":0}` {
 		t.Errorf("imported: %s", a.body)
 	}
 	other.get(records + "/ttl").says(`{"value":"é","metadata":{"m":1},"ttlExpiresAt":"2026-09-21T15:13:20.123Z","revision":1,"createdAt":"2026-09-21T14:14:20.123Z"}`)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":134,"records":132,"written":0,"same":131,"expired":1}` {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":0,"same":131,"expired":1,"schemas":0}` {
 		t.Errorf("imported again: %s", a.body)
 	}
 	// By hand: no line has to have more than it needs, and a key may come twice.
 	const byHand = "\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":1}\r\n\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":2,\"ttlExpiresAt\":null}\n{\"cursor\":\"x\"}\n" +
 		"{\"namespace\":\"b\",\"key\":\"l\",\"value\":3}\n{\"complete\":true,\"records\":3}"
-	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":7,"records":3,"written":3,"same":0,"expired":0}` {
+	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":7,"records":3,"written":3,"same":0,"expired":0,"schemas":0}` {
 		t.Errorf("imported by hand: %s", a.body)
 	}
 	other.get("/namespaces/b/records/k").says(`{"value":2,"revision":2}`)
-	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`+end(1), lines); a.body != `{"lines":2,"records":1,"written":0,"same":0,"expired":1}` {
+	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`+end(1), lines); a.body != `{"lines":2,"records":1,"written":0,"same":0,"expired":1,"schemas":0}` {
 		t.Errorf("imported from 1970: %s", a.body)
 	}
-	if a := other.post("/import", end(0)+"\n\n", lines).is(http.StatusOK); a.body != `{"lines":3,"records":0,"written":0,"same":0,"expired":0}` {
+	if a := other.post("/import", end(0)+"\n\n", lines).is(http.StatusOK); a.body != `{"lines":3,"records":0,"written":0,"same":0,"expired":0,"schemas":0}` {
 		t.Errorf("nothing: %s", a.body)
 	}
 }
@@ -231,11 +231,11 @@ func TestImportThatFails(t *testing.T) {
 	}
 	c.adminPut(`{"overrides":{"keys":22}}`)
 	a := c.post("/import", good.String()+end(25), lines).fails(429, partial, "index 22", "cause QUOTA_EXCEEDED").has("Retry-After", "")
-	if !strings.Contains(a.body, `"imported":{"lines":27,"records":25,"written":20,"same":0,"expired":0}`) {
+	if !strings.Contains(a.body, `"imported":{"lines":27,"records":25,"written":20,"same":0,"expired":0,"schemas":0}`) {
 		t.Errorf("what was imported before: %s", a.body)
 	}
 	c.adminPut(`{}`)
-	if a := c.post("/import", good.String()+end(25), lines).is(http.StatusOK); a.body != `{"lines":27,"records":25,"written":5,"same":20,"expired":0}` {
+	if a := c.post("/import", good.String()+end(25), lines).is(http.StatusOK); a.body != `{"lines":27,"records":25,"written":5,"same":20,"expired":0,"schemas":0}` {
 		t.Errorf("it goes on: %s", a.body)
 	}
 }
@@ -247,7 +247,7 @@ func TestImportOfAPart(t *testing.T) {
 	c := newClient(t)
 	c.fill("a", numbered(130)...)
 	all := strings.SplitAfter(c.get("/export").body, "\n")
-	whole, cursor := strings.Join(all, ""), all[100]
+	whole, cursor := strings.Join(all, ""), all[101]
 	var at map[string]string
 	if err := json.Unmarshal([]byte(cursor), &at); err != nil {
 		t.Fatal(err)
@@ -259,17 +259,18 @@ func TestImportOfAPart(t *testing.T) {
 		message        string
 	}{
 		{name: "nothing", file: "\n", lines: 1, message: "0 records came, and the line with complete is missing"},
-		{name: "cut at a line", file: strings.Join(all[:50], ""), lines: 50, records: 50, message: "50 records came, and the line with complete is missing"},
-		{name: "cut at a cursor", file: strings.Join(all[:101], ""), lines: 101, records: 100, message: "100 records came, and the line with complete is missing"},
-		{name: "cut before the end", file: strings.Join(all[:131], ""), lines: 131, records: 130, message: "130 records came, and the line with complete is missing"},
-		{name: "lines are lost", file: strings.Join(all[:20], "") + all[131], lines: 21, records: 20, message: "20 records came, and the line with complete counts 130"},
-		{name: "a line twice", file: all[0] + whole, lines: 133, records: 131, message: "131 records came, and the line with complete counts 130"},
-		{name: "the rest alone", file: rest, lines: 31, records: 30, message: "30 records came, and the line with complete counts 130"},
+		{name: "the first line", file: all[0], lines: 1, message: "0 records came of 130, and the line with complete is missing"},
+		{name: "cut at a line", file: strings.Join(all[:50], ""), lines: 50, records: 49, message: "49 records came of 130, and the line with complete is missing"},
+		{name: "cut at a cursor", file: strings.Join(all[:102], ""), lines: 102, records: 100, message: "100 records came of 130, and the line with complete is missing"},
+		{name: "cut before the end", file: strings.Join(all[:132], ""), lines: 132, records: 130, message: "130 records came of 130, and the line with complete is missing"},
+		{name: "lines are lost", file: strings.Join(all[:20], "") + all[132], lines: 21, records: 19, message: "19 records and 0 schemas came, and the line with complete counts 130 and 0"},
+		{name: "a line twice", file: all[0] + all[1] + strings.Join(all[1:], ""), lines: 134, records: 131, message: "131 records and 0 schemas came, and the line with complete counts 130 and 0"},
+		{name: "the rest alone", file: rest, lines: 31, records: 30, message: "30 records and 0 schemas came, and the line with complete counts 130 and 0"},
 	} {
 		by := c.installOf(t, c.tenant)
 		a := by.post("/import", x.file, lines).fails(400, "IMPORT_INCOMPLETE")
 		distinct := min(x.records, 130)
-		done := fmt.Sprintf(`"imported":{"lines":%d,"records":%d,"written":%d,"same":%d,"expired":0}`, x.lines, x.records, distinct, x.records-distinct)
+		done := fmt.Sprintf(`"imported":{"lines":%d,"records":%d,"written":%d,"same":%d,"expired":0,"schemas":0}`, x.lines, x.records, distinct, x.records-distinct)
 		if !strings.Contains(a.body, x.message) || !strings.Contains(a.body, done) {
 			t.Errorf("%s: %s", x.name, a.body)
 		}
@@ -280,8 +281,103 @@ func TestImportOfAPart(t *testing.T) {
 		by.post("/import", whole, lines).is(http.StatusOK).says(fmt.Sprintf(`{"records":130,"written":%d,"same":%d}`, 130-distinct, distinct))
 	}
 	by := c.installOf(t, c.tenant)
-	by.post("/import", strings.Join(all[:101], "")+rest, lines).is(http.StatusOK).says(`{"lines":132,"records":130,"written":130}`)
-	by.post("/import", whole+all[0], lines).fails(400, "BULK_PARTIAL_FAILURE", "index 132", "cause VALIDATION_FAILED")
+	by.post("/import", strings.Join(all[:102], "")+rest, lines).is(http.StatusOK).says(`{"lines":133,"records":130,"written":130}`)
+	by.post("/import", whole+all[1], lines).fails(400, "BULK_PARTIAL_FAILURE", "index 133", "cause VALIDATION_FAILED")
+}
+
+// TestImportOfSchemas: schemas come with their versions and statuses, before the
+// records, which may be older than the active one.
+func TestImportOfSchemas(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	const schemas = "/namespaces/a/schemas"
+	c.put("older", `{"value":"text"}`).is(http.StatusCreated)
+	for i, document := range []string{`{"type":"string"}`, `{"type":["number","boolean"]}`, `{"type":"boolean"}`} {
+		c.post(schemas, `{"schema":`+document+`}`).is(http.StatusCreated)
+		if i < 2 {
+			c.do("PATCH", fmt.Sprintf("%s/%d", schemas, i+1), `{"status":"active"}`).is(http.StatusOK)
+		}
+	}
+	c.post("/namespaces/b/schemas", `{"schema":true}`).is(http.StatusCreated)
+	c.put("newer", `{"value":1}`).is(http.StatusCreated)
+	file := c.get("/export").body
+	text := strings.Split(file, "\n")
+	if want := `{"namespace":"a","version":1,"status":"deprecated","schema":{"type":"string"},"createdAt":"2026-09-21T14:13:20.123Z",` +
+		`"updatedAt":"2026-09-21T14:13:20.123Z","createdBy":"5b0c11c1-ab6c-4c5e-9b0c-0d7a3b1d2e3f"}`; text[1] != want || text[7] != `{"complete":true,"records":2,"schemas":4}` {
+		t.Errorf("lines are\n%s\n%s, want\n%s", text[1], text[7], want)
+	}
+	other := c.installOf(t, c.tenant)
+	const once = `{"lines":8,"records":2,"written":2,"same":0,"expired":0,"schemas":4}`
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != once {
+		t.Errorf("imported: %s", a.body)
+	}
+	for _, path := range []string{schemas, "/namespaces/b/schemas", schemas + "/2"} {
+		if a, b := c.get(path).is(http.StatusOK).body, other.get(path).is(http.StatusOK).body; a != b {
+			t.Errorf("%s is\n%s here and\n%s there", path, a, b)
+		}
+	}
+	other.put("third", `{"value":"text"}`).fails(400, "VALIDATION_FAILED", "pointer /value")
+	other.post(schemas, `{"schema":true}`).is(http.StatusCreated).says(`{"version":4}`)
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != strings.Replace(once, `"written":2,"same":0`, `"written":0,"same":2`, 1) {
+		t.Errorf("imported again: %s", a.body)
+	}
+	// A part alone, and what is validated by a schema that did not come along.
+	rest := strings.Join(append([]string{text[0]}, text[5:]...), "\n")
+	other.post("/import", rest, lines).fails(400, "IMPORT_INCOMPLETE")
+	other.do("DELETE", "/namespaces/a/records/older", "").is(http.StatusNoContent)
+	other.post("/import", rest, lines).fails(400, "BULK_PARTIAL_FAILURE", "index 2", "cause VALIDATION_FAILED", "pointer /value")
+	other.post("/import", file, lines).is(http.StatusOK).says(`{"written":1}`)
+
+	third := c.installOf(t, c.tenant)
+	third.post(schemas, `{"schema":{"type":"number"}}`).is(http.StatusCreated)
+	third.post("/import", file, lines).fails(409, "BULK_PARTIAL_FAILURE", "index 1", "cause SCHEMA_CONFLICT")
+	if a := third.get("/export").exported(); len(a) != 3 {
+		t.Errorf("after a conflict: %v", a)
+	}
+}
+
+// TestImportOfBadLines: the first line, and those of schemas.
+func TestImportOfBadLines(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	const (
+		schema = `{"namespace":"a","version":1,"status":"active","schema":true,"createdAt":"2026-09-21T14:13:20Z","updatedAt":"2026-09-21T14:13:20Z","createdBy":null}`
+		header = `{"export":1,"records":1,"lastChange":1}`
+	)
+	for line, want := range map[string]string{
+		header + "\n" + header:                                             "index 1 pointer /export",
+		schema + "\n" + header:                                             "index 1 pointer /export",
+		`{"namespace":"a","key":"k","value":1}` + "\n" + header:            "index 1 pointer /export",
+		strings.Replace(header, `1`, `2`, 1):                               "index 0 pointer /export",
+		strings.Replace(header, `"records":1`, `"records":-1`, 1):          "index 0 pointer /records",
+		strings.Replace(header, `"lastChange":1`, `"lastChange":-1`, 1):    "index 0 pointer /lastChange",
+		strings.Replace(header, `"lastChange":1`, `"lastChange":1e18`, 1):  "index 0 pointer /lastChange",
+		strings.Replace(header, `"lastChange":1`, `"key":"a"`, 1):          "index 0 pointer /key",
+		strings.Replace(schema, `"a"`, `"A"`, 1):                           "index 0 pointer /namespace",
+		strings.Replace(schema, `"version":1`, `"version":0`, 1):           "index 0 pointer /version",
+		strings.Replace(schema, `"version":1`, `"version":-1`, 1):          "index 0 pointer /version",
+		strings.Replace(schema, `"version":1`, `"version":2147483647`, 1):  "index 0 pointer /version",
+		strings.Replace(schema, `"version":1`, `"version":99999999999`, 1): "index 0 pointer /version",
+		strings.Replace(schema, `"version":1,`, ``, 1):                     "index 0 pointer /version",
+		strings.Replace(schema, `"active"`, `"gone"`, 1):                   "index 0 pointer /status",
+		strings.Replace(schema, `"active"`, `1`, 1):                        "index 0 pointer /status",
+		strings.Replace(schema, `:true`, `:{"type":"x"}`, 1):               "index 0 pointer /schema/type",
+		strings.Replace(schema, `:true`, `:tru`, 1):                        "index 0 pointer /schema",
+		strings.Replace(schema, `:true`, `:true,"value":1`, 1):             "index 0 pointer /value",
+		strings.Replace(schema, `2026-09`, `soon`, 1):                      "index 0 pointer /createdAt",
+	} {
+		index, pointer, _ := strings.Cut(want, " pointer")
+		c.installOf(t, c.tenant).post("/import", line+end(1), lines).fails(400, "BULK_PARTIAL_FAILURE", index, "cause VALIDATION_FAILED", "pointer"+pointer)
+	}
+	for ns, cause := range map[string]string{"z": "NAMESPACE_DENIED", "c": "UNAUTHORIZED", "d": "UNAUTHORIZED"} {
+		c.post("/import", strings.Replace(schema, `"a"`, `"`+ns+`"`, 1)+end(0), lines).fails(403, "BULK_PARTIAL_FAILURE", "index 0", "cause "+cause)
+	}
+	c.post("/import?preserve=true", end(0), lines).fails(400, "VALIDATION_FAILED", "pointer /preserve")
+	large := `"` + strings.Repeat("x", ext.MaxSchemaBytes) + `"`
+	c.post("/import", strings.Replace(schema, `:true`, `:{"description":`+large+`}`, 1)+end(0), lines).fails(413, "BULK_PARTIAL_FAILURE", "index 0", "cause LIMIT_EXCEEDED")
+	if a := c.get("/export").exported(); len(a) != 2 {
+		t.Errorf("after bad lines: %v", a)
+	}
 }
 
 // late is a body that is asked for, and then comes when a test says so.
@@ -360,7 +456,7 @@ func TestTransfersWait(t *testing.T) {
 	go func() { done <- c.get("/export") }()
 	s.clock.Advance(<-waits)
 	may <- dawn
-	if list := (<-done).exported(); len(list) != 103 {
+	if list := (<-done).exported(); len(list) != 104 {
 		t.Errorf("%d lines", len(list))
 	}
 	c.get(records).fails(429, "RATE_LIMITED")

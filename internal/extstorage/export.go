@@ -1,0 +1,163 @@
+package extstorage
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ExportHeader is what an export begins with.
+type ExportHeader struct {
+	Records    int64 // that are there when it begins
+	LastChange Seq   // of the install then
+}
+
+// ExportPage is a part of an export: schemas in the order of namespace and version,
+// and then records in the order of namespace and key.
+type ExportPage struct {
+	Header       *ExportHeader // of the first page
+	Schemas      []Schema
+	Records      []Record
+	TotalSchemas int64  // of all pages up to this one
+	Total        int64  // records of all pages up to this one
+	Next         string // cursor of the next page; "" when this is the last
+}
+
+// exportPlace is where an export goes on: behind a schema, or when all of them came,
+// behind a record; and how many came before.
+type exportPlace struct {
+	schema  SchemaPosition
+	schemas int64
+
+	inRecords bool
+	record    Position
+	records   int64
+}
+
+func (p *exportPlace) String() string {
+	schemas := strconv.FormatInt(p.schemas, 10)
+	if !p.inRecords {
+		return strings.Join([]string{"schemas", schemas, string(p.schema.Namespace), strconv.Itoa(int(p.schema.Version))}, "/")
+	}
+	return strings.Join([]string{"records", schemas, strconv.FormatInt(p.records, 10), string(p.record.Namespace), string(p.record.Key)}, "/")
+}
+
+// parseExportPlace reads what String returned. Neither a namespace nor a key has a
+// slash.
+func parseExportPlace(s string) (p exportPlace, err error) {
+	part := strings.Split(s, "/")
+	numbers := func(texts ...string) (all [2]int64) {
+		for i, text := range texts {
+			if n, failed := strconv.ParseInt(text, 10, 64); failed != nil {
+				err = errCursor
+			} else {
+				all[i] = n
+			}
+		}
+		return all
+	}
+	switch {
+	case len(part) == 4 && part[0] == "schemas":
+		n := numbers(part[1], part[3])
+		p.schemas, p.schema = n[0], SchemaPosition{Namespace(part[2]), SchemaVersion(n[1])}
+	case len(part) == 5 && part[0] == "records":
+		n := numbers(part[1], part[2])
+		p.inRecords, p.schemas, p.records, p.record = true, n[0], n[1], Position{Namespace(part[3]), Key(part[4])}
+	default:
+		err = errCursor
+	}
+	return p, err
+}
+
+// Export reads a page of what the bearer may read of an install, of at most limit
+// records and PageBytes of them, and as many bytes of schemas. A page may be empty
+// and not be the last.
+func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
+	p, err := s.pass(ctx, r.Grant)
+	if err != nil {
+		return ExportPage{}, err
+	}
+	if !p.reads() {
+		return ExportPage{}, ErrAccess
+	}
+	if err := checkLimit(limit, 1, MaxPage); err != nil {
+		return ExportPage{}, err
+	}
+	return s.exportPage(ctx, p.Owner, cursor, limit, func(ns Namespace) bool { return p.In(ns)&Read != 0 })
+}
+
+// ExportInstall is Export of everything, for operators: an install that is revoked
+// can be exported, too.
+func (s *Service) ExportInstall(ctx context.Context, o Owner, cursor string) (ExportPage, error) {
+	return s.exportPage(ctx, o, cursor, MaxPage, func(Namespace) bool { return true })
+}
+
+// schemaPage is how many schemas a page of an export has at most, which is PageBytes
+// when they are as large as they may be.
+const schemaPage = PageBytes / MaxSchemaBytes
+
+func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit int, readable func(Namespace) bool) (page ExportPage, err error) {
+	question := []string{"export", string(o.Tenant), string(o.Install)}
+	var at exportPlace
+	if cursor != "" {
+		place, err := s.cursors.open(cursor, question...)
+		if err == nil {
+			at, err = parseExportPlace(place)
+		}
+		if err != nil {
+			return page, under("/cursor", err)
+		}
+	} else if page.Header, err = s.exportHeader(ctx, o, readable); err != nil {
+		return page, err
+	}
+	more := true
+	if !at.inRecords {
+		schemas, err := s.opts.Registry.ExportSchemas(ctx, o, at.schema, schemaPage)
+		if err != nil {
+			return page, err
+		}
+		if n := len(schemas); n == schemaPage {
+			at.schema = SchemaPosition{schemas[n-1].Namespace, schemas[n-1].Version}
+		} else {
+			at.inRecords = true
+		}
+		page.Schemas = slices.DeleteFunc(schemas, func(sc Schema) bool { return !readable(sc.Namespace) })
+		at.schemas += int64(len(page.Schemas))
+	}
+	if at.inRecords {
+		read, err := s.opts.Store.Export(ctx, o, ExportQuery{After: at.record, Limit: limit, Now: s.moment()})
+		if err != nil {
+			return page, err
+		}
+		if more = read.More; more {
+			last := &read.Records[len(read.Records)-1]
+			at.record = Position{last.Namespace, last.Key}
+		}
+		page.Records = slices.DeleteFunc(read.Records, func(rec Record) bool { return !readable(rec.Namespace) })
+		at.records += int64(len(page.Records))
+	}
+	if page.TotalSchemas, page.Total = at.schemas, at.records; more {
+		page.Next = s.cursors.seal(at.String(), question...)
+	}
+	return page, nil
+}
+
+func (s *Service) exportHeader(ctx context.Context, o Owner, readable func(Namespace) bool) (*ExportHeader, error) {
+	now := s.moment()
+	feed, err := s.opts.Store.Changes(ctx, o, 0, 0, now)
+	if err != nil {
+		return nil, err
+	}
+	used, err := s.opts.Store.Usage(ctx, o, now)
+	if err != nil {
+		return nil, err
+	}
+	h := &ExportHeader{LastChange: feed.Last}
+	for _, n := range used.Namespaces {
+		if readable(n.Namespace) {
+			h.Records += n.Keys
+		}
+	}
+	return h, nil
+}
