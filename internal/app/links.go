@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"holdfast/internal/app/accounts"
+	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 )
@@ -41,9 +43,18 @@ func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage acco
 	return usage, nil
 }
 
-// revokedBy reports whose tokens the accounts of this server have revoked.
-func revokedBy(a *accounts.Accounts) func(syncstorage.Owner) bool {
-	return func(o syncstorage.Owner) bool { return a.IsRevoked(o.FxAUID, o.UID) }
+// revokedBy is whose tokens the accounts of this server have revoked, or those that
+// another server keeps in the same database.
+func revokedBy(a *accounts.Accounts) sync.Revocations { return revokedLink{a} }
+
+type revokedLink struct{ accounts *accounts.Accounts }
+
+// Has implements sync.Revocations.
+func (l revokedLink) Has(o syncstorage.Owner) bool { return l.accounts.IsRevoked(o.FxAUID, o.UID) }
+
+// Watch implements sync.Revocations.
+func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
+	return l.accounts.WatchBeside(ctx, db, d)
 }
 
 // owner is whose records a storage user's are.

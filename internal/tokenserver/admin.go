@@ -30,7 +30,7 @@ func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replace
 
 // Revoked returns whose tokens are refused though they have not expired.
 func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
-	return s.store.Revoked(ctx, s.now().Add(-s.tokenLife()))
+	return s.store.Revoked(ctx, s.now().Add(-s.conf.TokenLife()))
 }
 
 // SetAccess allows or denies an account, or takes it off the list.

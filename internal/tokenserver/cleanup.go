@@ -23,13 +23,13 @@ const maxCleanupPages = 100
 // may take its time.
 const tokenMargin = 10 * time.Minute
 
-// tokenLife is how long after its last token a storage user may write.
-func (s *Service) tokenLife() time.Duration { return s.conf.TokenDuration + tokenMargin }
+// TokenLife is how long after its last token a storage user may write.
+func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
 // deadlines are what is due at now. No row is forgotten while tokens of its storage
 // user are good: nothing would lead to what they write after that.
 func (s *Service) deadlines(now time.Time) Deadlines {
-	life := s.tokenLife()
+	life := s.conf.TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.conf.ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 

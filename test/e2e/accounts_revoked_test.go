@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -48,6 +49,37 @@ func TestRevokedTokens(t *testing.T) {
 	if out := s.Verb("sync", "user", "show", "alice"); !strings.Contains(out, "deleted") {
 		t.Errorf("show:\n%s", out)
 	}
+}
+
+// Accounts and storage are two servers that share a database: the one deletes by HTTP
+// what an account stores, and the other refuses its tokens.
+func TestRevokedTokensOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	fxa, url, listen := newAccounts(t), testdb.PostgresDatabase(t), binary.FreePort(t)
+	migrated := func(vars ...string) *binary.Server {
+		s := binary.Launch(t, t.TempDir(), append(vars, "SYNC_MASTER_SECRET=shared", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_LOG__ACCESS=false")...)
+		s.Verb("migrate")
+		s.Await("/readyz", http.StatusOK)
+		return s
+	}
+	accounts := migrated("HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__DATABASE_URL="+url,
+		"SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__INIT_NODE_URL=http://"+listen)
+	migrated("HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_SERVER__LISTEN="+listen)
+	alice, _ := fxa.signIn(t, accounts, "alice", 1)
+	bob, _ := fxa.signIn(t, accounts, "bob", 1)
+	if alice.Endpoint != "http://"+listen+"/1.5/1" {
+		t.Fatalf("the endpoint is %s", alice.Endpoint)
+	}
+	for _, c := range []binary.Credentials{alice, bob} {
+		c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
+	}
+	accounts.Verb("sync", "user", "deny", "alice")
+	await(t, alice, http.StatusUnauthorized)
+	accounts.Verb("sync", "user", "delete", "bob", "--yes")
+	await(t, bob, http.StatusUnauthorized)
+	accounts.Verb("sync", "user", "delete", "bob", "--yes") // by a token of its own
+	accounts.Verb("sync", "user", "allow", "alice")
+	await(t, alice, http.StatusOK)
 }
 
 // await writes until the answer has the status, which must be soon.

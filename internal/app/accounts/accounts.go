@@ -118,7 +118,9 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	}
 	if s.storage.IsOpen() {
 		o.Local = s.storage
-		opened.Start = func(ctx context.Context) (func() error, error) { return s.watchRevoked(ctx, d.Log), nil }
+		opened.Start = func(ctx context.Context) (func() error, error) {
+			return s.watchRevoked(ctx, s.opened.Revoked, d.Log), nil
+		}
 	}
 	if o.Config.NodeType == "" {
 		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))

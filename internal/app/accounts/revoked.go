@@ -2,10 +2,15 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/tokenserver"
+	"holdfast/internal/tokenserver/postgres"
 )
 
 // revokedEvery is the pause between two looks at whose tokens are revoked. An
@@ -23,22 +28,61 @@ func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 	return r != nil && r.Has(fxaUID, uid)
 }
 
+// WatchBeside makes IsRevoked report what another server's accounts say that are kept in
+// db, the database of this server's storage, if there are any. It does nothing where
+// this server has accounts itself. stop ends it.
+func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
+	if s.cfg.Enabled {
+		return func() error { return nil }
+	}
+	store, found := postgres.New(db), false
+	return s.watchRevoked(ctx, func(ctx context.Context) (tokenserver.Revoked, error) {
+		if !found {
+			if err := store.Ping(ctx); err != nil {
+				return tokenserver.Revoked{}, errNoAccounts
+			}
+			found = true
+		}
+		return store.Revoked(ctx, d.Clock().Add(-s.cfg.TokenLife()))
+	}, d.Log)
+}
+
+// errNoAccounts means that the database has no accounts, or not yet.
+var errNoAccounts = errors.New("no accounts are kept here")
+
+// besideEvery is the pause before accounts are looked for again.
+const besideEvery = 10 * time.Second
+
 // watchRevoked keeps up to date what IsRevoked reports until stop is called. While
 // the database is away, what was known last counts.
-func (s *Accounts) watchRevoked(ctx context.Context, log *slog.Logger) (stop func() error) {
+func (s *Accounts) watchRevoked(
+	ctx context.Context, revoked func(context.Context) (tokenserver.Revoked, error), log *slog.Logger,
+) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
+	look := func(ctx context.Context) error {
+		r, err := revoked(ctx)
+		if err == nil {
+			s.revoked.Store(&r)
+		}
+		return err
+	}
 	first, done := context.WithTimeout(ctx, firstLook)
-	failed := s.lookRevoked(first) != nil
+	err := look(first)
 	done()
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for clock.Rest(ctx, revokedEvery) {
-			err := s.lookRevoked(ctx)
-			if err != nil && !failed && ctx.Err() == nil {
+		for {
+			pause, failed := revokedEvery, err != nil
+			if errors.Is(err, errNoAccounts) {
+				pause = besideEvery
+			}
+			if !clock.Rest(ctx, pause) {
+				return
+			}
+			if err = look(ctx); err != nil && !failed && ctx.Err() == nil {
 				log.Warn("revoked accounts cannot be read; those known stay refused", "error", err)
 			}
-			failed = err != nil
 		}
 	}()
 	return func() error {
@@ -46,12 +90,4 @@ func (s *Accounts) watchRevoked(ctx context.Context, log *slog.Logger) (stop fun
 		<-ended
 		return nil
 	}
-}
-
-func (s *Accounts) lookRevoked(ctx context.Context) error {
-	r, err := s.opened.Revoked(ctx)
-	if err == nil {
-		s.revoked.Store(&r)
-	}
-	return err
 }

@@ -31,7 +31,16 @@ type Storage struct {
 	deps    *service.Deps
 	keyring *tokenlib.Keyring
 	opened  *syncstorage.Service
-	revoked func(syncstorage.Owner) bool // nil: nobody's tokens are
+	revoked Revocations // nil: nobody's tokens are
+}
+
+// Revocations are the owners whose tokens are refused though they have not expired.
+type Revocations interface {
+	Has(syncstorage.Owner) bool
+
+	// Watch is called with a database that the storage is kept in, where there may be
+	// accounts of another server. stop is called when the storage is closed.
+	Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error)
 }
 
 // New returns the service with its default settings.
@@ -39,7 +48,7 @@ func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
 
 // RefuseRevoked has requests refused of owners whose tokens are revoked. It is called
 // before the service is opened.
-func (s *Storage) RefuseRevoked(revoked func(syncstorage.Owner) bool) { s.revoked = revoked }
+func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
 
 // Opened is the open service; nil while it is not.
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }
@@ -82,12 +91,18 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if s.keyring, err = tokenlib.NewKeyring(d.Server.MasterSecrets...); err != nil {
 		return nil, err
 	}
+	opened := &service.Opened{}
 	store, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[syncstorage.Store]{
 		SQLite: engine.Backend[*sqlitedb.DB, syncstorage.Store]{
 			Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) syncstorage.Store { return sqlite.New(db) },
 		},
 		Postgres: engine.Backend[*pgdb.DB, syncstorage.Store]{
-			Migrations: postgres.Migrations, New: func(db *pgdb.DB) syncstorage.Store { return postgres.New(db) },
+			Migrations: postgres.Migrations, New: func(db *pgdb.DB) syncstorage.Store {
+				if s.revoked != nil {
+					opened.Start = func(ctx context.Context) (func() error, error) { return s.revoked.Watch(ctx, db, d), nil }
+				}
+				return postgres.New(db)
+			},
 		},
 		Spanner: engine.Backend[*spannerdb.DB, syncstorage.Store]{
 			Migrations: spanner.Migrations, New: func(db *spannerdb.DB) syncstorage.Store { return spanner.New(db) },
@@ -97,7 +112,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if err != nil {
 		return nil, err
 	}
-	opened := &service.Opened{Databases: []*engine.Database{db}}
+	opened.Databases = []*engine.Database{db}
 	over := d.Metrics.Counter("holdfast_sync_over_quota_total", "Writes of users over a quota that is not enforced.")
 	_, _, connections := db.Connections()
 	s.opened, err = syncstorage.NewService(syncstorage.Options{
@@ -111,7 +126,10 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if err != nil {
 		return opened, err
 	}
-	h := &httpapi.Handler{Service: s.opened, Keyring: s.keyring, Clock: d.Clock, TimeSkew: s.cfg.HawkTimeSkew, Backoff: d.Server.Backoff, Revoked: s.revoked}
+	h := &httpapi.Handler{Service: s.opened, Keyring: s.keyring, Clock: d.Clock, TimeSkew: s.cfg.HawkTimeSkew, Backoff: d.Server.Backoff}
+	if s.revoked != nil {
+		h.Revoked = s.revoked.Has
+	}
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	}}}
