@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,5 +143,22 @@ func TestWithoutMemory(t *testing.T) {
 	})
 	if w := ask(h, http.MethodGet, "/", nil); w.Code != http.StatusOK {
 		t.Errorf("%d", w.Code)
+	}
+}
+
+// What a charge costs: a request that takes none, and one that takes memory once.
+func BenchmarkChargeMemory(b *testing.B) {
+	for name, n := range map[string]int64{"none": 0, "once": 100 << 10} {
+		h := rich(web.NewMemory(256<<20, 256, time.Second), func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			return web.ChargeMemory(w, r, n)
+		})
+		b.Run(name, func(b *testing.B) {
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
+			w := httptest.NewRecorder()
+			b.ReportAllocs()
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
 	}
 }

@@ -50,11 +50,11 @@ func syncMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	h := openHouse(t, besides+1, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	attacker := h.users[0]
-	h.fill(attacker, "history", 16<<20) // streamed
+	h.fill(attacker, "history", 16<<20) // streamed, after it is sorted
 	body := `[{"id":"held","payload":"` + strings.Repeat("x", 2<<20) + `"}]`
 	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs?batch=true", body))
 	h.withstand([]attack{
-		{"slow readers", 200, string(h.text(attacker, http.MethodGet, "/storage/history?full=1", "")), false},
+		{"slow readers", 200, string(h.text(attacker, http.MethodGet, "/storage/history?full=1&sort=index", "")), false},
 		{"held bodies", 300, upload[:len(upload)-10], true},
 	}, func() func() { return h.bystand(besides).stop })
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/clock"
@@ -16,8 +17,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// bench is the service without its listener.
-func bench(b *testing.B, store ss.Store) (serve func(method, target, body string, status int)) {
+// bench is the service without its listener; with options it has a mux around it.
+func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, target, body string, status int)) {
 	b.Helper()
 	conf := ss.DefaultConfig()
 	keys := keyring(b, secret)
@@ -32,6 +33,11 @@ func bench(b *testing.B, store ss.Store) (serve func(method, target, body string
 	}
 	h := &httpapi.Handler{
 		Service: service, Keyring: keys, Clock: s.clock.Now, TimeSkew: conf.HawkTimeSkew,
+	}
+	handle := func(w *sink, r *http.Request) error { return h.Serve(w, r, addresses.Resolve(r)) }
+	if len(o) > 0 {
+		m := &web.Mux{Resolver: addresses, Options: o[0], Default: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}}
+		handle = func(w *sink, r *http.Request) error { m.ServeHTTP(w, r); return nil }
 	}
 	id, key := s.token(b, keys, claims(1))
 	headers := map[string]http.Header{}
@@ -50,7 +56,7 @@ func bench(b *testing.B, store ss.Store) (serve func(method, target, body string
 			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 		}
 		w := &sink{header: http.Header{}}
-		if err := h.Serve(w, r.WithContext(b.Context()), addresses.Resolve(r)); err != nil || w.status != status {
+		if err := handle(w, r.WithContext(b.Context())); err != nil || w.status != status {
 			b.Fatalf("%s %s: %d, %v", method, target, w.status, err)
 		}
 	}
@@ -157,4 +163,33 @@ func hundred(n int) string {
 		list[i] = fmt.Sprintf(`{"id":"record-%03d-%03d","sortindex":%d,"payload":"%s"}`, n, i, i, payload)
 	}
 	return "[" + strings.Join(list, ",") + "]"
+}
+
+// What the budget of memory costs a request, with the frame that a listener puts around
+// it: each runs with a budget and without.
+func BenchmarkBudget(b *testing.B) {
+	store := openStore(b, 0)
+	serve := bench(b, store)
+	small, large := sized("a", 450), sized("b", 100<<10)
+	serve("PUT", "/1.5/1/storage/toys/a", small, 200)
+	serve("PUT", "/1.5/1/storage/toys/b", large, 200)
+	for _, c := range []struct{ name, method, target, body string }{
+		{"get", "GET", "/1.5/1/storage/toys/a", ""},
+		{"get100K", "GET", "/1.5/1/storage/toys/b", ""},
+		{"list", "GET", "/1.5/1/storage/toys?full=1&limit=1", ""},
+		{"put", "PUT", "/1.5/1/storage/toys/a", small},
+		{"put100K", "PUT", "/1.5/1/storage/toys/b", large},
+	} {
+		o := web.Options{Log: quiet, Gate: web.NewGate(256, time.Second)}
+		for _, name := range []string{"without", "with"} {
+			serve := bench(b, store, o)
+			b.Run(c.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					serve(c.method, c.target, c.body, 200)
+				}
+			})
+			o.Memory = web.NewMemory(256<<20, 256, time.Second)
+		}
+	}
 }

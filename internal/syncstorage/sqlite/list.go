@@ -131,7 +131,13 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 func (p *page) rows(columns string, n, skip int) (string, []any) {
 	// A bare parameter would be looked at by the planner, and the statement
 	// compiled anew whenever it is bound.
-	return `SELECT ` + columns + p.where + ` LIMIT ? + 0 OFFSET ? + 0`, append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
+	bounds := ` LIMIT ? + 0 OFFSET ? + 0`
+	args := append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
+	if columns == fullColumns && (p.q.Sort == ss.ByIndex || p.q.IDs != nil) {
+		// No index has this order, and what is sorted is in memory: not the payloads.
+		return `SELECT ` + columns + ` FROM (SELECT rowid AS sorted` + p.where + bounds + `) CROSS JOIN bsos ON bsos.rowid = sorted`, args
+	}
+	return `SELECT ` + columns + p.where + bounds, args
 }
 
 const (
