@@ -68,9 +68,15 @@ func newInstall(t *testing.T, n int) *install {
 // extToken is a token of an install.
 func extToken(t *testing.T, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
+	return tenantToken(t, extTenant, install, access, now, life)
+}
+
+// tenantToken is a token of an install of any tenant.
+func tenantToken(t *testing.T, tenant, install string, access map[string]string, now time.Time, life time.Duration) string {
+	t.Helper()
 	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{Alg: bearer.HS256, Text: extSecret}}})
 	must(t, err)
-	token, err := keys.Sign(map[string]any{"tenant_id": extTenant, "install_id": install, "ns": access}, now, life)
+	token, err := keys.Sign(map[string]any{"tenant_id": tenant, "install_id": install, "ns": access}, now, life)
 	must(t, err)
 	return token
 }

@@ -35,29 +35,22 @@ func (x *exchange) export() error {
 	}
 }
 
-// exportPage reads a page, which it reads again when it has to wait for the memory.
+// exportPage reads a page, for which there is memory.
 func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
+	if err := x.await(exportBytes); err != nil {
+		return page, err
+	}
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return page, err
 	}
 	defer web.ReleaseSlot(x.out)
-	for {
-		err := x.within(x.timeout, func() (err error) {
-			page, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
-			return err
-		})
-		if err != nil {
-			return page, err
-		}
-		size := sizeOf(page.Records) + sizeOfSchemas(page.Schemas)
-		if size += min(size, 2*flushAt); x.fits(size) {
-			return page, nil
-		}
-		page = ext.ExportPage{}
-		if err := x.await(size); err != nil {
-			return page, err
-		}
-	}
+	err = x.within(x.timeout, func() (err error) {
+		page, err = x.service.Export(x.ctx(), x.ask, cursor, ext.MaxPage)
+		return err
+	})
+	size := sizeOf(page.Records) + sizeOfSchemas(page.Schemas)
+	x.keep(size + min(size, 2*flushAt))
+	return page, err
 }
 
 // flushAt is how much of a page is encoded before it is sent on.
