@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// TestMoveToPostgres and TestMoveToSQLite: an install moves to a server on the other
+// engine and is the same there, though the import was killed on the way.
+func TestMoveToPostgres(t *testing.T) {
+	t.Parallel()
+	moveInstall(t, moveServer(t), moveServer(t, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t)))
+}
+
+func TestMoveToSQLite(t *testing.T) {
+	t.Parallel()
+	moveInstall(t, moveServer(t, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t)), moveServer(t))
+}
+
+func moveServer(t *testing.T, vars ...string) *binary.Server {
+	t.Helper()
+	s := binary.Launch(t, t.TempDir(), append(vars, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")...)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+	return s
+}
+
+func moveInstall(t *testing.T, from, to *binary.Server) {
+	t.Helper()
+	const install = "7e000000-0000-4000-8000-000000000071"
+	access := []string{"a=rw", "b-1=rw", "schemas=rw"}
+	source, target := newExtension(t, from, install, access...), newExtension(t, to, install, access...)
+	live(source)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "install.ndjson")
+	source.verb("ext", "export", "-o", file)
+	whole := readFile(t, file)
+	if a := source.want(http.StatusOK, "GET", "/export", ""); withoutCursors(a.Body) != whole {
+		t.Errorf("the API exports\n%s\nand the command\n%s", a.Body, whole)
+	}
+
+	killImport(t, target, whole)
+	lines := strings.SplitAfter(whole, "\n")
+	cut := filepath.Join(dir, "cut.ndjson")
+	if err := os.WriteFile(cut, []byte(strings.Join(lines[:len(lines)*3/4], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := slices.Concat([]string{"ext", "import", "--preserve"}, target.flags())
+	if r := binary.Run(t, to.Env, append(args, cut)...); r.Status != 1 || !strings.Contains(r.Stderr, "the line with complete is missing") {
+		t.Errorf("a file that was cut off: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	records := strings.Count(whole, `"revision":`)
+	out := to.Verb(append(args, file)...)
+	if !strings.HasPrefix(out, fmt.Sprintf("records: %d, written: ", records)) || !strings.HasSuffix(out, ", expired: 0, newer here: 0; schemas: 3\n") {
+		t.Errorf("import: %s", out)
+	}
+	if want := fmt.Sprintf("records: %d, written: 0, unchanged: %d, expired: 0, newer here: 0; schemas: 3\n", records, records); to.Verb(append(args, file)...) != want {
+		t.Errorf("import again, want %s", want)
+	}
+	if got, want := withoutNumbers(target.verb("ext", "export")), withoutNumbers(whole); got != want {
+		t.Errorf("there is\n%s\nhere\n%s", got, want)
+	}
+	for _, path := range []string{"/usage", "/namespaces/schemas/schemas", "/namespaces/schemas/schemas/2"} {
+		if got, want := target.want(http.StatusOK, "GET", path, "").Body, source.want(http.StatusOK, "GET", path, "").Body; got != want {
+			t.Errorf("%s is there\n%s\nand here\n%s", path, got, want)
+		}
+	}
+	target.want(http.StatusBadRequest, "PUT", "/namespaces/schemas/records/new", `{"value":"text"}`)
+	target.want(http.StatusGone, "GET", "/changes?since=1", "") // a number of the other server
+	target.verb("ext", "usage", "--audit")
+}
+
+// live makes all kinds of records: expiring, large, with odd names, deleted,
+// written often, and older than the schema that is active.
+func live(e extension) {
+	e.t.Helper()
+	put := func(ns, key, body string) {
+		e.t.Helper()
+		if a, err := e.send("PUT", "/namespaces/"+ns+"/records/"+url.PathEscape(key), body); err != nil || a.Status/100 != 2 {
+			e.t.Fatalf("put %q: %d %s %v", key, a.Status, a.Body, err)
+		}
+	}
+	seed := rand.Uint64()
+	e.t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	odd := []string{".", "..", "%41", `"\`, "é", "e\u0301", "日本", "😀", "a b", "\U0010ffff"}
+	for i := range 130 {
+		ns := []string{"a", "b-1"}[r.IntN(2)]
+		key := fmt.Sprint(odd[r.IntN(len(odd))], r.IntN(100))
+		value := fmt.Sprintf(`{"n":%d.250,"é":["\u0001",null,1e300,"%s"]}`, i, strings.Repeat("x", r.IntN(1<<r.IntN(16))))
+		ttl := ""
+		if r.IntN(3) == 0 {
+			ttl = fmt.Sprintf(`,"ttlSeconds":%d`, 3600+r.IntN(10_000))
+		}
+		put(ns, key, `{"value":`+value+`,"metadata":{"i":`+fmt.Sprint(i)+`}`+ttl+`}`)
+		if r.IntN(6) == 0 {
+			e.want(http.StatusNoContent, "DELETE", "/namespaces/"+ns+"/records/"+url.PathEscape(key), "")
+		}
+	}
+	put("schemas", "older", `{"value":"text"}`)
+	for _, schema := range []string{`{"type":"string"}`, `{"type":"number","maximum":1.50}`, `true`} {
+		e.register(http.StatusCreated, "schemas", schema)
+	}
+	e.want(http.StatusOK, "PATCH", "/namespaces/schemas/schemas/1", `{"status":"active"}`)
+	e.want(http.StatusOK, "PATCH", "/namespaces/schemas/schemas/2", `{"status":"active"}`)
+	put("schemas", "newer", `{"value":1}`)
+}
+
+// killImport kills an import when a part of the lines has come and is there.
+func killImport(t *testing.T, e extension, lines string) {
+	t.Helper()
+	polled := e.poll("0")
+	cmd := exec.CommandContext(t.Context(), binary.Path(), slices.Concat([]string{"ext", "import", "--preserve", "-"}, e.flags())...)
+	cmd.Env = e.server.Env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(stdin, lines[:len(lines)/2]); err != nil {
+		t.Errorf("the import has ended: %v\n%s", err, out.String())
+	}
+	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") { // by the numbers of the other server
+		t.Errorf("the poll was answered %s", answer)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("an import that was killed succeeds")
+	}
+}
+
+var (
+	cursorLine = regexp.MustCompile(`(?m)^\{"cursor":.*\n`)
+	ownNumbers = regexp.MustCompile(`"etag":"\\"[0-9]+\\""|"lastChange":[0-9]+`)
+)
+
+func withoutCursors(lines string) string { return cursorLine.ReplaceAllString(lines, "") }
+
+// withoutNumbers are the lines of an export without what is not preserved.
+func withoutNumbers(lines string) string { return ownNumbers.ReplaceAllString(lines, "") }
