@@ -1,8 +1,10 @@
 package app
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +47,16 @@ func putFile(t *testing.T, path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A server is not started with less memory than one request may need.
+func TestLeastRequestMemory(t *testing.T) {
+	t.Parallel()
+	for value, fine := range map[string]bool{"0": false, "1048576": false, "67108864": true} {
+		_, _, err := Load(Services(), "", []string{"HOLDFAST_SERVER__REQUEST_MEMORY=" + value})
+		if fine && err != nil || !fine && !strings.Contains(fmt.Sprint(err), "server.request_memory") {
+			t.Errorf("%s: %v", value, err)
+		}
 	}
 }

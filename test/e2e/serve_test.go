@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,5 +93,23 @@ func TestReferenceNames(t *testing.T) {
 	s.Token(1).Want(t, http.StatusOK, "GET", "/info/collections", "")
 	if _, err := os.Stat(filepath.Join(s.Data, "tokenserver.db")); err == nil {
 		t.Error("a service that is off has a database")
+	}
+}
+
+// The server sets its memory limit by its settings, or by its control group where that
+// is less, unless the operator has set one.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		vars []string
+		want string
+	}{
+		{nil, `msg="memory limit" bytes=\d{9} source=(settings|cgroup) `},
+		{[]string{"GOMEMLIMIT=300MiB"}, `msg="memory limit" bytes=314572800 source=GOMEMLIMIT `},
+	} {
+		s := binary.Start(t, t.TempDir(), row.vars...)
+		if log := s.Output.String(); !regexp.MustCompile(row.want).MatchString(log) {
+			t.Errorf("no %q in\n%s", row.want, log)
+		}
 	}
 }

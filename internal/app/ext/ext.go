@@ -70,7 +70,7 @@ type store interface {
 
 func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
-	opened := &service.Opened{}
+	opened := &service.Opened{CacheBytes: s.cfg.SchemaMemory}
 	st, err := s.openStore(ctx, opened)
 	if err != nil {
 		return nil, err
