@@ -58,7 +58,10 @@ func TestRun(t *testing.T) {
 				`ext list of 100, values \| sqlite \| 2`, `ext list of 100, keys \| sqlite \| 2`,
 				`ext bulk put of 20 × 500 B \| sqlite \| 2`, `ext batch of 10 \| sqlite \| 2`, `ext increment \| sqlite \| 2`,
 			},
-			"outbox":  {`of puts of 20 records at once, 2 connections \| sqlite`, `1,000 that wait, of 1,000 installs \| sqlite`},
+			"outbox": {`of puts of 20 records at once, 2 connections \| sqlite`, `1,000 that wait, of 1,000 installs \| sqlite`},
+			"exthot": {
+				`sqlite \| 1 \| put`, `sqlite \| 1 \| increment`, `sqlite \| 1 \| patch`, `sqlite \| 2 \| put`, `sqlite \| 2 \| increment`, `sqlite \| 2 \| patch`,
+			},
 			"extkeys": {`500 \| 50 \| 2 \| sqlite`, `500 \| 200 \| 2 \| sqlite`},
 			"extrows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 20 \| sqlite`},
 		},
@@ -90,6 +93,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 		batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2, uploads: 2, downloads: 2, download: 100,
 		users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
 		extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200}, events: 1000,
+		hotCallers: []int{1, 2},
 	}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
@@ -166,11 +170,11 @@ func TestCompare(t *testing.T) {
 func TestRunOnPostgres(t *testing.T) {
 	t.Parallel()
 	testdb.Postgres(t) // skips without a server
-	o, err := parse([]string{"-binary", binary.Path(), "-engines", "postgres", "-window", "20ms", "-runs", "1", "-connections", "2", "-parts", "load,rows,ext,extrows,outbox", "-rows", "1e3"})
+	o, err := parse([]string{"-binary", binary.Path(), "-engines", "postgres", "-window", "20ms", "-runs", "1", "-connections", "2", "-parts", "load,rows,ext,exthot,extrows,outbox", "-rows", "1e3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.size = size{batch: 250, batchCallers: 2, users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150, extInstalls: 10, extSpread: 20, events: 1000}
+	o.size = size{batch: 250, batchCallers: 2, users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150, extInstalls: 10, extSpread: 20, events: 1000, hotCallers: []int{2}}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
 		t.Fatalf("%v\n%s", err, &terminal)
@@ -182,7 +186,7 @@ func TestRunOnPostgres(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range []string{"batch: append 100 × 500 B | postgres", "batch: commit 250 | postgres", "1,000 | 100 | 10 | postgres", "1,200 | 200 | 1 | postgres", "1,000 that wait, of 1,000 installs | postgres"} {
+	for _, row := range []string{"batch: append 100 × 500 B | postgres", "batch: commit 250 | postgres", "1,000 | 100 | 10 | postgres", "1,200 | 200 | 1 | postgres", "1,000 that wait, of 1,000 installs | postgres", "postgres | 2 | increment, two servers"} {
 		if !strings.Contains(terminal.String(), "| "+row+" | ") {
 			t.Errorf("no row %q in:\n%s", row, &terminal)
 		}

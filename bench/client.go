@@ -112,8 +112,8 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusServiceUnavailable {
-		_, err := io.Copy(io.Discard, resp.Body)
-		return errors.Join(errBusy, err)
+		text, err := io.ReadAll(resp.Body)
+		return errors.Join(fmt.Errorf("%w: %.200s", errBusy, text), err)
 	}
 	if resp.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status says enough

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -134,13 +135,15 @@ func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWor
 	defer hangUp()
 	path := "/namespaces/" + extCounterNamespace + "/records/hot"
 	if _, err := all[0].send(ctx, http.MethodPut, path, []byte(`{"value":`+extCounter+`}`), ""); err != nil {
-		return err
+		return fmt.Errorf("the first put: %w", err)
 	}
 	var busy atomic.Int64
 	p, err := servers[0].measured(ctx, n, lasting(window), func(ctx context.Context, c, _ int) error {
 		_, err := all[c].send(ctx, work.method, path+work.path, work.body(c), "")
 		if errors.Is(err, errBusy) {
-			busy.Add(1)
+			if busy.Add(1) == 1 {
+				fmt.Fprintf(os.Stderr, "bench: %s: %v\n", work.name, err)
+			}
 			err = nil
 		}
 		return err

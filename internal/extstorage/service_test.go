@@ -258,6 +258,40 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
+// TestRevisedMeetsActivation: what an increment makes is validated by the schema that
+// is active, also when another process has activated it.
+func TestRevisedMeetsActivation(t *testing.T) {
+	t.Parallel()
+	m := newService(t)
+	m.do(t, task(ext.PutTask, "n", "1"))
+	strict := m.activate(t, `{"maximum":2}`)
+	m.do(t, increment("n", "", "1"))
+	elsewhere := func(v ext.SchemaVersion) {
+		t.Helper()
+		if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", v, ext.Active, ext.At(m.clock.Now())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := m.Do(t.Context(), m.r, increment("n", "", "1"))
+	wantPlace(t, "beyond the maximum", err, "")
+	lax, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(`{"maximum":9}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere(lax.Version)
+	if res := m.do(t, increment("n", "", "1")); res.Sum != "3" {
+		t.Errorf("by the schema that is active now: %+v", res)
+	}
+	elsewhere(strict)
+	_, err = m.Do(t.Context(), m.r, increment("n", "", "1"))
+	wantPlace(t, "beyond the maximum of the schema that is active again", err, "")
+	_, err = m.Batch(t.Context(), m.r, []ext.Task{task(ext.PutTask, "k", "1"), task(ext.PatchTask, "n", "7")})
+	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 1 {
+		t.Errorf("a patch in a batch: %v", err)
+	}
+	m.wantValue(t, "n", "3")
+}
+
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	m := newService(t)

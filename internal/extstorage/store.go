@@ -27,7 +27,9 @@ type Store interface {
 	// none. The failure of an operation is an *ItemError, with the error of
 	// Op.Decide or of Ledger.Check. Expired records never count against a quota,
 	// whether they have been removed or not: a write that the stored Counters
-	// do not allow is decided again by the counters of its own moment.
+	// do not allow is decided again by the counters of its own moment. Values that
+	// depend on stored ones (Op.Revise) are made of what the write finds: no other
+	// write makes it fail.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
 	// Get reads a record; ErrNoRecord when it is absent or expired.

@@ -69,7 +69,7 @@ func classifyState(state string) (fault.Code, string) {
 		return fault.Unavailable, "the database has no connection left"
 	case "25006":
 		return fault.Unavailable, "the database is read-only"
-	case "57014":
+	case "57014", "25P03": // the latter of a transaction that was idle for too long
 		return fault.Unavailable, "the database took too long"
 	case "42501", "3D000":
 		return fault.Unavailable, "the database, or the right to use it, is missing"

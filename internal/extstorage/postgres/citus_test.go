@@ -159,6 +159,16 @@ func TestOneMessage(t *testing.T) {
 		}
 	}
 
+	sent, did = nil, nil
+	var answers []byte
+	all := []*ext.Optimistic{{Write: ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}}, {Write: w}}
+	if err := conn.QueryRow(t.Context(), sqlApplyAll.SQL, argumentsOfAll(o, all)...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
+		t.Fatalf("two writes: %s, %v", answers, err)
+	}
+	if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_all_v1(") || len(did) < 6 {
+		t.Errorf("two writes: the messages are\n%s\nand was done on the node\n%s", strings.Join(sent, "\n"), strings.Join(did, "\n"))
+	}
+
 	// What would be seen otherwise: in a block the write is no longer sent as the
 	// call that it is.
 	sent = nil

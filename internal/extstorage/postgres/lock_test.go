@@ -26,13 +26,14 @@ import (
 type arena struct {
 	*testdb.Locks
 	store *postgres.Store
+	url   string
 }
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
 	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
-	return &arena{Locks: testdb.NewLocks(t, url), store: store} // the locks end first
+	return &arena{Locks: testdb.NewLocks(t, url), store: store, url: url} // the locks end first
 }
 
 // install is where they meet.

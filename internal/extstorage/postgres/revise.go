@@ -131,6 +131,11 @@ func (r *revision) end(out outcome) {
 // the request has ended in which it is done: the others have not.
 func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	ctx = context.WithoutCancel(ctx)
+	defer func() {
+		for _, r := range all { // a panic is on its way, which is not theirs
+			r.end(outcome{err: fault.New(fault.Internal, "internal error")})
+		}
+	}()
 	for len(all) > 0 {
 		outcomes, err := s.reviseTogether(ctx, o, all)
 		if err != nil && len(all) > 1 && !fault.Is(err, fault.Unavailable) { // one of them is to blame
