@@ -40,7 +40,8 @@ func start(t *testing.T, vars ...string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{binary.Start(t, t.TempDir(), append(vars, "HOLDFAST_EXTSTORAGE__ENABLED=true")...), d}
+	return &site{binary.Start(t, t.TempDir(), append(vars, "HOLDFAST_EXTSTORAGE__ENABLED=true",
+		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")...), d} // a dry run checks one record at a time
 }
 
 // wire is what a client sends through: it counts, and spoils what a test says.

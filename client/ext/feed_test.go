@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -81,10 +82,14 @@ func testWatch(t *testing.T, s *site) {
 func testSchemas(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
-	must[ext.RecordMeta](t)(settings.Put(ctx, "old", ext.Put{Value: map[string]any{}}))
+	const records = 12
+	for i := range records {
+		must[ext.RecordMeta](t)(settings.Put(ctx, fmt.Sprintf("old%02d", i), ext.Put{Value: map[string]any{}}))
+	}
 	document := json.RawMessage(`{"type":"object","required":["dark"]}`)
 	report := must[ext.SchemaReport](t)(settings.CheckSchema(ctx, document))
-	if report.ActiveVersion != nil || report.Records.Checked != 1 || report.Records.Failed != 1 || report.Records.FirstFailures[0].Key != "old" {
+	if report.ActiveVersion != nil || report.Records.Checked != records || report.Records.Failed != records ||
+		len(report.Records.FirstFailures) != 10 || report.Records.FirstFailures[9].Key != "old09" || report.Records.NextCursor != nil {
 		t.Errorf("%+v", report)
 	}
 	made := must[ext.Schema](t)(settings.RegisterSchema(ctx, document))

@@ -76,7 +76,8 @@ func (r Records) schema(version int32) string {
 }
 
 // CheckSchema compares a document with the active schema, and holds the stored
-// records against it. Nothing is changed.
+// records against it. The server checks them in pieces; the report is about all of
+// them. Nothing is changed.
 func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -90,7 +91,24 @@ func (r Records) CheckSchemaVersion(ctx context.Context, version int32) (SchemaR
 	return r.check(ctx, SchemaCheckRequest{Version: &version})
 }
 
+// mostFailures is how many failures a report names.
+const mostFailures = 10
+
 func (r Records) check(ctx context.Context, request SchemaCheckRequest) (report SchemaReport, err error) {
-	_, err = r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas/check", again: true}, request, &report)
-	return report, err
+	for sum := (DryRun{}); ; {
+		var piece SchemaReport
+		if _, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas/check", again: true}, request, &piece); err != nil {
+			return SchemaReport{}, err
+		}
+		found := append(sum.FirstFailures, piece.Records.FirstFailures...)
+		sum = DryRun{
+			Checked: sum.Checked + piece.Records.Checked, Failed: sum.Failed + piece.Records.Failed,
+			FirstFailures: found[:min(len(found), mostFailures)], NextCursor: piece.Records.NextCursor,
+		}
+		if report = piece; sum.NextCursor == nil {
+			report.Records = sum
+			return report, nil
+		}
+		request.Cursor = sum.NextCursor
+	}
 }

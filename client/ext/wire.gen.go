@@ -273,11 +273,14 @@ type Compatibility struct {
 // Decimal A number with its exact decimal value.
 type Decimal = json.Number
 
-// DryRun What the schema says of the stored records.
+// DryRun What the schema says of the stored records that were reached in time.
 type DryRun struct {
 	Checked       int64           `json:"checked"`
 	Failed        int64           `json:"failed"`
 	FirstFailures []RecordFailure `json:"firstFailures"`
+
+	// NextCursor Where the next request goes on; null: all records were reached.
+	NextCursor *string `json:"nextCursor"`
 }
 
 // ETag The entity tag, with its quotes. It is never the same in another life of the key.
@@ -634,6 +637,9 @@ type SchemaChange struct {
 
 // SchemaCheckRequest Either a document or the version of a registered one.
 type SchemaCheckRequest struct {
+	// Cursor The nextCursor of a report about the same document: the records behind those are checked.
+	Cursor *string `json:"cursor,omitempty"`
+
 	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema,omitempty"`
 
@@ -662,7 +668,7 @@ type SchemaReport struct {
 	// Compatibility The differences from the active schema, and the effect of the worst.
 	Compatibility Compatibility `json:"compatibility"`
 
-	// Records What the schema says of the stored records.
+	// Records What the schema says of the stored records that were reached in time.
 	Records DryRun `json:"records"`
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/clock"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
@@ -144,7 +145,7 @@ func TestCheckSchema(t *testing.T) {
 	if _, err := m.Do(t.Context(), m.r, ext.Task{Namespace: "b", Key: "k", Value: "500"}); err != nil {
 		t.Fatal(err)
 	}
-	report, err := m.CheckSchema(t.Context(), m.r, "a", []byte(`{"type":"integer","maximum":99}`))
+	report, err := m.CheckSchema(t.Context(), m.r, "a", []byte(`{"type":"integer","maximum":99}`), "")
 	run := report.DryRun
 	if err != nil || report.Active != 1 || report.Compatibility.Effect != "breaking" ||
 		run.Checked != 130 || run.Failed != 30 || len(run.First) != 10 || run.First[0].Key != "k100" || run.First[0].Revision != 1 {
@@ -153,14 +154,122 @@ func TestCheckSchema(t *testing.T) {
 	if all, _, err := m.Schemas(t.Context(), m.r, "a", "", 9); err != nil || len(all) != 1 {
 		t.Errorf("it was registered: %v, %v", all, err)
 	}
-	if _, err := m.CheckVersion(t.Context(), m.r, "a", 2); !errors.Is(err, ext.ErrNoSchema) {
+	if _, err := m.CheckVersion(t.Context(), m.r, "a", 2, ""); !errors.Is(err, ext.ErrNoSchema) {
 		t.Errorf("a version that is not there: %v", err)
 	}
-	if report, err := m.CheckVersion(t.Context(), m.r, "a", 1); err != nil || report.DryRun.Failed != 0 || report.Compatibility.Effect != "harmless" {
+	if report, err := m.CheckVersion(t.Context(), m.r, "a", 1, ""); err != nil || report.DryRun.Failed != 0 || report.Compatibility.Effect != "harmless" {
 		t.Errorf("%+v, %v", report, err)
 	}
 	_, err = m.RegisterSchema(t.Context(), m.r, "a", []byte(`{"properties":{"x":{"type":"nothing"}}}`))
 	wantPlace(t, "no schema", err, "/properties/x/type")
+}
+
+// slowClock moves the clock with every value that is validated.
+type slowClock struct {
+	validator
+	clock func() *clock.Manual
+	each  time.Duration
+}
+
+func (j slowClock) Validate(ctx context.Context, of ext.TenantID, document []byte, v canonjson.Value) error {
+	j.clock().Advance(j.each)
+	return j.validator.Validate(ctx, of, document, v)
+}
+
+// TestDryRunInPieces: a dry run that is out of time goes on where it stopped, with the
+// same document only; each piece checks a record, however long that takes.
+func TestDryRunInPieces(t *testing.T) {
+	t.Parallel()
+	const limit, records, small = 20 * time.Second, 130, 50
+	document := fmt.Appendf(nil, `{"maximum":%d}`, small-1)
+	for _, c := range []struct {
+		each   time.Duration
+		pieces int
+	}{{0, 1}, {limit / 130, 1}, {limit / 100, 2}, {limit / 7, 17}, {limit, records}, {time.Hour, records}} {
+		var m *service
+		m = newService(t, func(o *ext.Options) {
+			o.Config.DryRunTime = limit
+			o.Validators = slowClock{newValidator(), func() *clock.Manual { return m.clock }, c.each}
+		})
+		for i := range records {
+			m.do(t, task(ext.PutTask, fmt.Sprintf("k%03d", i), fmt.Sprint(i)))
+		}
+		if _, err := m.Do(t.Context(), m.r, ext.Task{Namespace: "b", Key: "k", Value: "500"}); err != nil {
+			t.Fatal(err)
+		}
+		checked, failed, pieces, cursor := 0, 0, 0, ""
+		for more := true; more; more = cursor != "" {
+			report, err := m.CheckSchema(t.Context(), m.r, "a", document, cursor)
+			run := report.DryRun
+			if err != nil || run.Checked == 0 {
+				t.Fatalf("%v, piece %d: %+v, %v", c.each, pieces, report, err)
+			}
+			if failed == 0 && run.Failed > 0 && string(run.First[0].Key) != fmt.Sprintf("k%03d", small) {
+				t.Errorf("%v: the first failure is %+v", c.each, run.First[0])
+			}
+			checked, failed, cursor = checked+run.Checked, failed+run.Failed, run.Next
+			if pieces++; cursor != "" {
+				_, err = m.CheckSchema(t.Context(), m.r, "a", []byte(`{"maximum":7}`), cursor)
+				wantPlace(t, "another document", err, "/cursor")
+				_, err = m.CheckSchema(t.Context(), m.r, "b", document, cursor)
+				wantPlace(t, "another namespace", err, "/cursor")
+			}
+		}
+		if checked != records || failed != records-small || pieces != c.pieces {
+			t.Errorf("%v for each: %d checked, %d failed, %d pieces, want %d, %d, %d", c.each, checked, failed, pieces, records, records-small, c.pieces)
+		}
+	}
+}
+
+// outOfTime is a context whose time is over once done is closed.
+type outOfTime struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c outOfTime) Done() <-chan struct{} { return c.done }
+
+func (c outOfTime) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// endingValidator ends the time of a request when it has validated the third value.
+type endingValidator struct {
+	validator
+	done chan struct{}
+	n    *int
+}
+
+func (j endingValidator) Validate(ctx context.Context, of ext.TenantID, document []byte, v canonjson.Value) error {
+	err := j.validator.Validate(ctx, of, document, v)
+	if *j.n++; *j.n == 3 {
+		close(j.done)
+	}
+	return err
+}
+
+// TestDryRunOutOfTime: when the request itself is out of time, what has been checked is
+// answered.
+func TestDryRunOutOfTime(t *testing.T) {
+	t.Parallel()
+	done, n := make(chan struct{}), 0
+	m := newService(t, func(o *ext.Options) { o.Validators = endingValidator{newValidator(), done, &n} })
+	for i := range 10 {
+		m.do(t, task(ext.PutTask, fmt.Sprint("k", i), fmt.Sprint(i)))
+	}
+	report, err := m.CheckSchema(outOfTime{t.Context(), done}, m.r, "a", []byte(`{"maximum":5}`), "")
+	if err != nil || report.DryRun.Checked != 3 || report.DryRun.Next == "" {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	report, err = m.CheckSchema(t.Context(), m.r, "a", []byte(`{"maximum":5}`), report.DryRun.Next)
+	if err != nil || report.DryRun.Checked != 7 || report.DryRun.Failed != 4 || report.DryRun.Next != "" {
+		t.Errorf("%+v, %v", report, err)
+	}
 }
 
 // TestOldSchemas: a schema that was registered by other limits is told of where it is
@@ -183,9 +292,9 @@ func TestOldSchemas(t *testing.T) {
 		t.Errorf("a put: %v", err)
 	}
 	m.wantValue(t, "k", `"x"`)
-	_, err = m.CheckVersion(t.Context(), m.r, "a", sc.Version)
-	wantPlace(t, "a dry run of it", err, "/items/pattern")
-	report, err := m.CheckSchema(t.Context(), m.r, "a", []byte(`{"type":"string"}`))
+	_, err = m.CheckVersion(t.Context(), m.r, "a", sc.Version, "")
+	wantPlace(t, "a dry run of it", err, "/schema/items/pattern")
+	report, err := m.CheckSchema(t.Context(), m.r, "a", []byte(`{"type":"string"}`), "")
 	if err != nil || report.Compatibility.Effect != "unknown" || len(report.Compatibility.Changes) != 1 || report.DryRun.Checked != 1 {
 		t.Errorf("a dry run of another: %+v, %v", report, err)
 	}
@@ -236,7 +345,7 @@ func TestSchemasTakeTurns(t *testing.T) {
 	}
 	ended := make(chan error)
 	check := func(ctx context.Context, r ext.Request) {
-		_, err := m.CheckSchema(ctx, r, "a", []byte(`true`))
+		_, err := m.CheckSchema(ctx, r, "a", []byte(`true`), "")
 		ended <- err
 	}
 	ctx, cancel := context.WithCancel(t.Context())

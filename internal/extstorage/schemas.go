@@ -3,6 +3,7 @@ package extstorage
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"strconv"
 
@@ -91,6 +92,7 @@ const maxFailures = 10
 type DryRun struct {
 	Checked, Failed int
 	First           []DryFailure // maxFailures at most, by key
+	Next            string       // cursor of the records that were not reached in time; "" when there are none
 }
 
 // DryFailure is a record that a schema refuses.
@@ -227,40 +229,48 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 }
 
 // CheckSchema compares a document with the active schema and holds the stored
-// records against it. It registers nothing.
-func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte) (report SchemaReport, err error) {
+// records against it, as many as it reaches in the setting dry_run_time. With the
+// cursor of a report it goes on behind those. Places are those of a request with the
+// members schema and cursor. It registers nothing.
+func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
 	}
 	if document, err = s.canonicalSchema(document); err != nil {
-		return report, err
+		return report, under("/schema", err)
 	}
-	if err := s.try(ctx, r, ns, document); err != nil {
-		return report, err
-	}
-	return s.report(ctx, r, ns, document)
+	return s.check(ctx, r, ns, document, cursor)
 }
 
 // CheckVersion is CheckSchema of a version that is registered: ErrNoSchema. One that
 // was registered by other limits may be refused.
-func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (report SchemaReport, err error) {
+func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
 		return report, err
 	}
 	if err := s.opts.Documents.Check(sc.Document); err != nil {
-		return report, err
+		return report, under("/schema", err)
 	}
-	if err := s.try(ctx, r, ns, sc.Document); err != nil {
-		return report, err
-	}
-	return s.report(ctx, r, ns, sc.Document)
+	return s.check(ctx, r, ns, sc.Document, cursor)
 }
 
-// report compares a document with the active one, and makes the dry run. It waits
-// for its turn.
-func (s *Service) report(ctx context.Context, r Request, ns Namespace, document []byte) (report SchemaReport, err error) {
+// check tries a document, compares it with the active one, and makes the dry run. It
+// waits for its turn. A document that has a cursor has been tried.
+func (s *Service) check(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	o := r.Grant.Owner
+	hash := sha256.Sum256(document)
+	question := []string{"dry run", string(o.Tenant), string(o.Install), string(ns), string(hash[:])}
+	after := Position{Namespace: ns}
+	if cursor != "" {
+		place, err := s.cursors.open(cursor, question...)
+		if err != nil {
+			return report, under("/cursor", err)
+		}
+		after.Key = Key(place)
+	} else if err := s.try(ctx, r, ns, document); err != nil {
+		return report, under("/schema", err)
+	}
 	err = r.do(ctx, s.dryRuns, func() error {
 		active, err := s.opts.Registry.Active(ctx, o, ns)
 		if err != nil {
@@ -272,7 +282,10 @@ func (s *Service) report(ctx context.Context, r Request, ns Namespace, document 
 				return err
 			}
 		}
-		report.DryRun, err = s.dryRun(ctx, o, ns, document)
+		var last Key
+		if report.DryRun, last, err = s.dryRun(ctx, o, after, document); last != "" {
+			report.DryRun.Next = s.cursors.seal(string(last), question...)
+		}
 		return err
 	})
 	return report, err
@@ -303,38 +316,61 @@ func newSchemaPool(c *Config) *fair.Pool {
 	})
 }
 
-// dryRun goes through the records of a namespace page by page.
-func (s *Service) dryRun(ctx context.Context, o Owner, ns Namespace, document []byte) (run DryRun, err error) {
-	now := s.moment()
-	for after := (Position{Namespace: ns}); ; {
+// dryRun goes through the records of a namespace page by page, from behind a position.
+// When the time is over it returns the last key that it has checked.
+func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
+	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.opts.Config.DryRunTime)
+	for {
 		page, err := s.opts.Store.Export(ctx, o, ExportQuery{After: after, Limit: MaxPage, Now: now})
 		if err != nil {
-			return run, err
+			return run.cut(ctx, after.Key, err)
 		}
 		for i := range page.Records {
 			rec := &page.Records[i]
 			if rec.Namespace != ns {
-				return run, nil
+				return run, "", nil
 			}
-			if ctx.Err() != nil { // one page may take minutes
-				return run, fault.Wrap(fault.Unavailable, "the dry run was not done in time", context.Cause(ctx))
+			if run.Checked > 0 && !s.opts.Clock().Before(until) {
+				return run, after.Key, nil
 			}
-			run.Checked++
-			err := s.opts.Validators.Validate(ctx, o.Tenant, document, rec.Value)
-			switch v, refused := err.(*ValidationError); { //nolint:errorlint // as Validators says
-			case err == nil:
-			case !refused:
-				return run, err
-			default:
-				if run.Failed++; len(run.First) < maxFailures {
-					run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Pointer, v.Reason})
-				}
+			if err := s.dryRunOf(ctx, o, &run, document, rec); err != nil {
+				return run.cut(ctx, after.Key, err)
 			}
+			after.Key = rec.Key
 		}
 		if !page.More {
-			return run, nil
+			return run, "", nil
 		}
-		last := &page.Records[len(page.Records)-1]
-		after = Position{last.Namespace, last.Key}
 	}
+}
+
+// dryRunOf holds a record against a document.
+func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document []byte, rec *Record) error {
+	if ctx.Err() != nil { // one page may take minutes
+		return context.Cause(ctx)
+	}
+	err := s.opts.Validators.Validate(ctx, o.Tenant, document, rec.Value)
+	v, refused := err.(*ValidationError) //nolint:errorlint // as Validators says
+	if err != nil && !refused {
+		return err
+	}
+	run.Checked++
+	if refused {
+		if run.Failed++; len(run.First) < maxFailures {
+			run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Pointer, v.Reason})
+		}
+	}
+	return nil
+}
+
+// cut is the result of a dry run that an error has ended: when that is the time of the
+// request, what there is, and the last key that was checked.
+func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, error) {
+	switch {
+	case ctx.Err() == nil:
+		return *run, "", err
+	case run.Checked > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return *run, last, nil
+	}
+	return *run, "", fault.Wrap(fault.Unavailable, "the dry run was not done in time", err)
 }

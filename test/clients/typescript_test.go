@@ -52,7 +52,8 @@ func TestTypeScript(t *testing.T) {
 			t.Fatalf("npm run %s in clients/typescript: %v\n%s", script, err, out)
 		}
 	}
-	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
+	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false",
+		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
 		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
 	// Without npm, which would not end what it has started.

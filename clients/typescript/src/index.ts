@@ -334,11 +334,27 @@ export class NamespaceSchemas {
     );
   }
 
-  /** What a schema would change, and what it says of the records that are there. */
+  /**
+   * What a schema would change, and what it says of the records that are there. The server checks them in pieces; the
+   * report is about all of them, or those behind a cursor.
+   */
   async check(what: Schemas["SchemaCheckRequest"], { signal }: CallOptions = {}): Promise<SchemaReport> {
-    return this.client.call(true, signal, (headers) =>
-      this.client.raw.POST(`${schemas}/check`, { params: { path: this.path }, ...text(headers, signal), body: what }),
-    );
+    let checked = 0;
+    let failed = 0;
+    let firstFailures: SchemaReport["records"]["firstFailures"] = [];
+    for (let body = what; ; ) {
+      const report = await this.client.call<SchemaReport>(true, signal, (headers) =>
+        this.client.raw.POST(`${schemas}/check`, { params: { path: this.path }, ...text(headers, signal), body }),
+      );
+      const { nextCursor } = report.records;
+      checked += report.records.checked;
+      failed += report.records.failed;
+      firstFailures = [...firstFailures, ...report.records.firstFailures].slice(0, 10);
+      if (nextCursor === null) {
+        return { ...report, records: { checked, failed, firstFailures, nextCursor } };
+      }
+      body = { ...what, cursor: nextCursor };
+    }
   }
 }
 

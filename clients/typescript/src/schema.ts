@@ -203,7 +203,7 @@ export interface paths {
         put?: never;
         /**
          * Try a schema
-         * @description Compares it with the active schema and holds the stored records against it. Nothing is changed.
+         * @description Compares it with the active schema and holds the stored records against it, in the order of keys, for a limited time. Nothing is changed.
          */
         post: operations["checkSchema"];
         delete?: never;
@@ -776,6 +776,8 @@ export interface components {
         SchemaCheckRequest: {
             schema?: components["schemas"]["SchemaDocument"];
             version?: components["schemas"]["SchemaVersion"];
+            /** @description The nextCursor of a report about the same document: the records behind those are checked. */
+            cursor?: string;
         };
         /**
          * @description What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
@@ -802,13 +804,15 @@ export interface components {
             pointer: string;
             reason: string;
         };
-        /** @description What the schema says of the stored records. */
+        /** @description What the schema says of the stored records that were reached in time. */
         DryRun: {
             /** Format: int64 */
             checked: number;
             /** Format: int64 */
             failed: number;
             firstFailures: components["schemas"]["RecordFailure"][];
+            /** @description Where the next request goes on; null: all records were reached. */
+            nextCursor: string | null;
         };
         /** @description What is known of a schema before it is activated. */
         SchemaReport: {
@@ -2414,7 +2418,8 @@ export interface operations {
                      *             "pointer": "",
                      *             "reason": "lacks a member that is required"
                      *           }
-                     *         ]
+                     *         ],
+                     *         "nextCursor": null
                      *       }
                      *     }
                      */

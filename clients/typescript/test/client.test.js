@@ -209,10 +209,13 @@ test("usage and namespaces", async () => {
 
 test("schemas", async () => {
   const ns = client().namespace("schemas");
+  await Promise.all([1, 2, 3].map((m) => ns.put(`old${m}`, { m })));
   const draft = await ns.schemas.register({ type: "object", required: ["n"] });
   assert.deepEqual([draft.version, draft.status], [1, "draft"]);
-  const report = await ns.schemas.check({ version: 1 });
+  const report = await ns.schemas.check({ version: 1 }); // in pieces of one record
   assert.equal(report.activeVersion, null);
+  assert.deepEqual([report.records.checked, report.records.failed, report.records.nextCursor], [3, 3, null]);
+  assert.deepEqual(report.records.firstFailures.map((f) => f.key), ["old1", "old2", "old3"]);
   assert.equal((await ns.schemas.setStatus(1, "active")).status, "active");
   await assert.rejects(ns.put("k", { m: 1 }), error({ code: "VALIDATION_FAILED", pointer: "/value/n" }));
   await ns.put("k", { n: 1 }, { schemaVersion: 1 });

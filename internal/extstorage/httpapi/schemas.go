@@ -123,9 +123,15 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 // checkSchema tells what a document, or a version that is registered, would mean
 // for the namespace.
 func (x *exchange) checkSchema() (err error) {
-	f := parseFields(x.body, "", "schema", "version")
+	f := parseFields(x.body, "", "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")
 	version := f.integer("version", 1)
+	cursor := ""
+	if _, resumed := f.find("cursor"); resumed {
+		if cursor = f.text("cursor"); cursor == "" {
+			f.fail("cursor", "must be the cursor of a report")
+		}
+	}
 	switch {
 	case isDocument == version.Set:
 		f.fail("schema", "must be there, or version, and not both")
@@ -137,12 +143,12 @@ func (x *exchange) checkSchema() (err error) {
 	}
 	var report ext.SchemaReport
 	if isDocument {
-		report, err = x.service.CheckSchema(x.ctx(), x.ask, x.route.namespace, raw)
+		report, err = x.service.CheckSchema(x.ctx(), x.ask, x.route.namespace, raw, cursor)
 	} else {
-		report, err = x.service.CheckVersion(x.ctx(), x.ask, x.route.namespace, ext.SchemaVersion(version.Value))
+		report, err = x.service.CheckVersion(x.ctx(), x.ask, x.route.namespace, ext.SchemaVersion(version.Value), cursor)
 	}
 	if err != nil {
-		return under("/schema", err)
+		return err
 	}
 	return x.answerRead(appendReport(nil, &report))
 }
@@ -169,5 +175,8 @@ func appendReport(b []byte, r *ext.SchemaReport) []byte {
 		b = appendString(key(b, "pointer"), d.Pointer)
 		return append(appendString(key(b, "reason"), d.Reason), '}')
 	})
-	return append(b, "}}"...)
+	if b = key(b, "nextCursor"); r.DryRun.Next == "" {
+		return append(b, "null}}"...)
+	}
+	return append(appendString(b, r.DryRun.Next), "}}"...)
 }
