@@ -68,8 +68,9 @@ var memoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(requestMemory)
 // meet no error. It checks the memory of the server in each and after it.
 func (h *house) withstand(attacks []attack, neighbours func() (stop func())) {
 	h.t.Helper()
+	before := h.resident("VmRSS")
 	for _, a := range attacks {
-		before := h.resident("VmRSS")
+		before = max(before, h.resident("VmRSS")) // less after one that was large, until the server works again
 		h.forgetPeak()
 		end := h.begin(a)
 		if a.fills {

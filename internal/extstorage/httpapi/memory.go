@@ -27,9 +27,9 @@ const (
 	// names and contents, and about what it takes as it is read.
 	rowBytes = 256
 
-	// exportBytes is the most that a page of an export takes, with the part of it
-	// that is sent at once.
-	exportBytes = ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
+	// exportBytes is the most that a page of an export takes, which may be of schemas
+	// and of records, with the part of it that is sent at once.
+	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
 	// importBytes is what an import takes besides the records of a step, and
 	// longLineBytes what it takes besides when it has had a longer line than that.

@@ -42,6 +42,7 @@ type setup struct {
 	rates   *ext.Rates
 	timeout time.Duration
 	gate    *web.Gate
+	memory  *web.Memory
 	pace    web.Rate
 	after   func(time.Duration) <-chan time.Time
 	log     *slog.Logger // nil: one that has failures of the server fail the test
@@ -169,7 +170,7 @@ func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(st
 	t.Helper()
 	return webtest.Serve(t, web.Service{
 		Name: "extstorage", Serve: serve, Error: fail, Route: label,
-	}, web.Options{Log: with.log, Pace: with.pace, Gate: with.gate})
+	}, web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory})
 }
 
 func openStore(t testing.TB) *sqlite.Store {
