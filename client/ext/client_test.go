@@ -3,12 +3,14 @@ package ext_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -121,12 +123,36 @@ func TestClient(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *site){
 		"records": testRecords, "keys": testKeys, "list": testList, "numbers": testNumbers, "markup": testMarkup, "several": testSeveral, "batch": testBatch,
 		"lost answers": testLostAnswers, "changes": testChanges, "watch": testWatch, "schemas": testSchemas,
-		"transfer": testTransfer, "tokens": testTokens, "usage": testUsage,
+		"transfer": testTransfer, "tokens": testTokens, "usage": testUsage, "errors": testErrors,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, s)
 		})
+	}
+}
+
+// testErrors: all that the server says of what is wrong.
+func testErrors(t *testing.T, s *site) {
+	in, _ := s.install(t)
+	settings, ctx := in.Records("settings"), t.Context()
+	sc := must[ext.Schema](t)(settings.RegisterSchema(ctx, map[string]any{
+		"type": "object", "required": []string{"id"}, "properties": map[string]any{"n": map[string]any{"maximum": json.Number("5.50")}},
+	}))
+	must[ext.Schema](t)(settings.SetSchemaStatus(ctx, sc.Version, ext.SchemaActive))
+	_, err := settings.Put(ctx, "k", ext.Put{Value: map[string]any{"n": 6}})
+	e := refused(t, err, ext.CodeValidationFailed)
+	keyword, required := "maximum", "required"
+	want := []ext.SchemaFailure{
+		{Pointer: "/value/id", Location: "/id", Keyword: &required, Bound: json.RawMessage(`["id"]`), Message: "is required"},
+		{Pointer: "/value/n", Location: "/n", Keyword: &keyword, Bound: json.RawMessage("5.5"), Message: "must be at most 5.5"},
+	}
+	if !reflect.DeepEqual(e.Failures, want) || e.Retryable || *e.Pointer != "/value/id" {
+		t.Errorf("a schema: %+v", e.ErrorDetail)
+	}
+	_, err = settings.Put(ctx, "k", ext.Put{Value: map[string]any{"id": strings.Repeat("x", 70_000)}})
+	if e := refused(t, err, ext.CodeLimitExceeded); e.Limit == nil || *e.Limit != 65_536 || e.Size == nil || *e.Size != 70_009 || *e.Pointer != "/value" || e.Failures != nil {
+		t.Errorf("a limit: %+v", e.ErrorDetail)
 	}
 }
 
@@ -274,8 +300,8 @@ func testNumbers(t *testing.T, s *site) {
 		t.Errorf("%+v", result)
 	}
 	_, err := settings.Increment(ctx, "visits", ext.Increment{Pointer: "/n", By: "1", Max: "10"})
-	if e := refused(t, err, ext.CodeValidationFailed); *e.Pointer != "/pointer/n" && *e.Pointer != "/n" {
-		t.Errorf("beyond the maximum: %s", *e.Pointer)
+	if e := refused(t, err, ext.CodeBoundReached); e.Status != http.StatusConflict || *e.Pointer != "/max" || e.Retryable {
+		t.Errorf("beyond the maximum: %+v", e.ErrorDetail)
 	}
 	_, err = settings.Increment(ctx, "visits", ext.Increment{Pointer: "/n", By: "1", Min: "0"}, ext.IfRevision(7))
 	refused(t, err, ext.CodeRevisionMismatch)

@@ -30,6 +30,7 @@ func (e ChangeOp) Valid() bool {
 
 // Defines values for ErrorCode.
 const (
+	CodeBoundReached         ErrorCode = "BOUND_REACHED"
 	CodeBulkPartialFailure   ErrorCode = "BULK_PARTIAL_FAILURE"
 	CodeChangesExpired       ErrorCode = "CHANGES_EXPIRED"
 	CodeIdempotencyKeyReused ErrorCode = "IDEMPOTENCY_KEY_REUSED"
@@ -54,6 +55,8 @@ const (
 // Valid indicates whether the value is a known member of the ErrorCode enum.
 func (e ErrorCode) Valid() bool {
 	switch e {
+	case CodeBoundReached:
+		return true
 	case CodeBulkPartialFailure:
 		return true
 	case CodeChangesExpired:
@@ -306,11 +309,17 @@ type ErrorDetail struct {
 	// CurrentRevision Of the record whose precondition does not hold; 0: there is no record.
 	CurrentRevision *int64 `json:"currentRevision,omitempty"`
 
+	// Failures Of a value that its schema refuses: what is wrong, in the order of locations. The first is what pointer and message say.
+	Failures []SchemaFailure `json:"failures,omitempty"`
+
 	// Imported What an import did.
 	Imported *ImportResult `json:"imported,omitempty"`
 
 	// Index Of the item, operation or line that failed.
 	Index *int64 `json:"index,omitempty"`
+
+	// Limit Of LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, in the unit that the message names.
+	Limit *int64 `json:"limit,omitempty"`
 
 	// Message A sentence for people.
 	Message string `json:"message"`
@@ -320,6 +329,12 @@ type ErrorDetail struct {
 
 	// RequestID As in the header X-Request-Id.
 	RequestID string `json:"requestId"`
+
+	// Retryable Whether the same request may succeed later, without any change.
+	Retryable bool `json:"retryable"`
+
+	// Size What limit is compared with: the size of what was sent, or what would be used after the write. Missing when it is not known.
+	Size *int64 `json:"size,omitempty"`
 }
 
 // ExpectedRevision The revision that the record must have; 0: there must be no record.
@@ -652,6 +667,24 @@ type SchemaDocument = json.RawMessage
 
 // SchemaEffect What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
 type SchemaEffect string
+
+// SchemaFailure A place in a value that its schema refuses.
+type SchemaFailure struct {
+	// Bound What the schema has under the keyword; missing when that is a schema, or long.
+	Bound json.RawMessage `json:"bound,omitempty"`
+
+	// Keyword The keyword of the schema that does not hold.
+	Keyword *string `json:"keyword,omitempty"`
+
+	// Location Where it is in the value as it would be stored: a JSON pointer.
+	Location string `json:"location"`
+
+	// Message What is wrong.
+	Message string `json:"message"`
+
+	// Pointer Where in the request it comes from: a JSON pointer into the body.
+	Pointer string `json:"pointer"`
+}
 
 // SchemaList A page of the schemas of a namespace, the newest first.
 type SchemaList struct {

@@ -1,6 +1,10 @@
 package canonjson
 
-import "holdfast/internal/fault"
+import (
+	"strconv"
+
+	"holdfast/internal/fault"
+)
 
 // Error is something in a JSON text, or in a request that carries one, that is
 // not as it must be. Reason is half a sentence for the client ("must be a UUID").
@@ -24,5 +28,39 @@ func (e *Error) Under(pointer string) *Error {
 
 func refuse(reason string) *Error { return &Error{Reason: reason} }
 
-// ErrTooLarge refuses a text or a result whose canonical form is over its limit.
+// ErrTooLarge is what every LimitError is.
 var ErrTooLarge error = fault.New(fault.TooLarge, "the JSON value is larger than its limit")
+
+// LimitError is something that is larger than its limit: a text, a value, a list in a request.
+type LimitError struct {
+	Pointer string // as that of Error
+	Limit   int64  // the most that is allowed
+	Size    int64  // of what was sent; 0: not known, because it was not read to its end
+	Unit    string // of both, in the plural: "bytes", "items"
+}
+
+func (e *LimitError) Error() string {
+	most := "at most " + strconv.FormatInt(e.Limit, 10) + " " + e.Unit + " are allowed"
+	if e.Size == 0 {
+		return "is too large: " + most
+	}
+	return "has " + strconv.FormatInt(e.Size, 10) + " " + e.Unit + ": " + most
+}
+
+// FaultCode implements fault.Coder.
+func (*LimitError) FaultCode() fault.Code { return fault.TooLarge }
+
+// Is makes every LimitError ErrTooLarge.
+func (*LimitError) Is(target error) bool { return target == ErrTooLarge }
+
+// Under is the error with its place in a text around the one that was read, as
+// Error.Under has it.
+func (e *LimitError) Under(pointer string) *LimitError {
+	under := *e
+	under.Pointer = pointer + e.Pointer
+	return &under
+}
+
+func tooLarge(size, limit int) *LimitError {
+	return &LimitError{Limit: int64(limit), Size: int64(size), Unit: "bytes"}
+}

@@ -1,6 +1,10 @@
 package canonjson
 
-import "strconv"
+import (
+	"strconv"
+
+	"holdfast/internal/fault"
+)
 
 // Increment adds to a number in a value.
 type Increment struct {
@@ -13,12 +17,11 @@ type Increment struct {
 // Apply is the value with the sum in place of the number, and the sum. An empty
 // v is no value, and is missing as a whole.
 //
-// An *Error with the pointer refuses an increment whose number is not
-// there, is not a number, or has a sum beyond Min, Max or the bounds of Number;
-// what is there and not an array or object is not replaced on the way. A sum
-// beyond Min or Max is no conflict, since no precondition was broken and repeating does
-// not help: it is a value that is not as the request wants it, just as one that
-// a schema refuses. Other errors are those of Parse for the result.
+// Errors have their place in the increment as a request spells it: "/pointer",
+// "/by", "/min" or "/max", and "" for all of it. An *Error refuses one whose number
+// is not there, is not a number, or has a sum beyond the bounds of Number; what is
+// there and not an array or object is not replaced on the way. A *BoundError
+// refuses a sum beyond Min or Max, a *LimitError a result of more than limit bytes.
 func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	text := []byte(v)
 	place, missing, err := in.find(text)
@@ -29,7 +32,7 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	if missing == nil {
 		old := Value(place.of(text))
 		if !old.isNumber() {
-			return "", "", in.refuse("is not a number")
+			return "", "", refusePointer("leads to something that is not a number")
 		}
 		number = Number(old)
 	}
@@ -44,12 +47,32 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	changed := make([]byte, 0, len(text)+len(made))
 	changed = append(append(append(changed, text[:place.from]...), made...), text[place.to:]...)
 	result, err := canonical(changed, limit)
+	if refused, ok := err.(*Error); ok { //nolint:errorlint // canonical does not wrap it
+		err = refusePointer("makes a value of which a part " + refused.Reason)
+	}
 	return result, sum, err
 }
 
-func (in *Increment) refuse(reason string) *Error {
-	return &Error{Pointer: in.Pointer.String(), Reason: reason}
+func refusePointer(reason string) *Error { return &Error{Pointer: "/pointer", Reason: reason} }
+
+// BoundError refuses an increment whose sum would be beyond one of its bounds. That
+// depends on the number that is stored.
+type BoundError struct {
+	Pointer string // to the bound, as Increment.Apply has it
+	Reason  string
 }
+
+func (e *BoundError) Error() string { return e.Reason }
+
+// FaultCode implements fault.Coder.
+func (*BoundError) FaultCode() fault.Code { return fault.Invalid }
+
+// Under is as Error.Under.
+func (e *BoundError) Under(pointer string) *BoundError {
+	return &BoundError{pointer + e.Pointer, e.Reason}
+}
+
+var errNothing = refusePointer("leads to nothing: where objects lead to it, create makes a number that begins with 0")
 
 // find follows the pointer as far as there is something. When not all of it is
 // there and may be made, missing is the rest, and the place is of the object
@@ -57,11 +80,11 @@ func (in *Increment) refuse(reason string) *Error {
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {
-		return place, nil, in.refuse("is nested deeper than " + strconv.Itoa(MaxDepth))
+		return place, nil, refusePointer("leads deeper than " + strconv.Itoa(MaxDepth))
 	}
 	if len(text) == 0 {
 		if !in.Create {
-			return place, nil, in.refuse("is not there")
+			return place, nil, errNothing
 		}
 		return place, append(Pointer{}, in.Pointer...), nil
 	}
@@ -73,7 +96,7 @@ func (in *Increment) find(text []byte) (place span, missing Pointer, err error) 
 		case in.Create && text[place.from] == '{':
 			return place, in.Pointer[i:], nil
 		default:
-			return place, nil, in.refuse("is not there")
+			return place, nil, errNothing
 		}
 	}
 	return place, nil, nil
@@ -83,11 +106,11 @@ func (in *Increment) sum(number Number) (Number, error) {
 	sum, err := number.Add(in.By)
 	switch {
 	case err != nil:
-		return "", in.refuse("would be a number with too many digits or too large an exponent")
+		return "", &Error{Pointer: "/by", Reason: "makes a number with more than 400 digits or too large an exponent"}
 	case in.Min != "" && sum.Compare(in.Min) < 0:
-		return "", in.refuse("would be less than min")
+		return "", &BoundError{"/min", "the sum would be less than min"}
 	case in.Max != "" && sum.Compare(in.Max) > 0:
-		return "", in.refuse("would be greater than max")
+		return "", &BoundError{"/max", "the sum would be greater than max"}
 	}
 	return sum, nil
 }

@@ -2,6 +2,7 @@ package canonjson_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,10 +83,10 @@ func TestMergeLimits(t *testing.T) {
 		}
 	}
 	// What is let in alone need not be together.
-	bombs := "[" + strings.Repeat("1e308,", 12) + "1]"
-	refused := &canonjson.Error{}
+	bombs := "[" + strings.Repeat("1e308,", 12*canonjson.ZerosPerByte) + "1]"
+	refused := &canonjson.LimitError{}
 	_, err := value(t, `{"a":`+bombs+`}`).Merge(value(t, `{"b":{"c":`+bombs+`}}`), 4096)
-	if !errors.As(err, &refused) || refused.Pointer != "/b/c/1" || !fault.Is(err, fault.Invalid) {
+	if !errors.As(err, &refused) || refused.Pointer != "/b/c/"+strconv.Itoa(107-12*canonjson.ZerosPerByte) || !fault.Is(err, fault.TooLarge) {
 		t.Errorf("numbers that are long when written out: %v at %q", err, refused.Pointer)
 	}
 	deep := value(t, strings.Repeat(`{"a":`, canonjson.MaxDepth)+"1"+strings.Repeat("}", canonjson.MaxDepth))

@@ -2,6 +2,7 @@ package canonjson
 
 import (
 	"bytes"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -25,9 +26,22 @@ const (
 	MaxDigits   = 400
 	MaxExponent = 308
 
+	// ZerosPerByte is how many zeros the exponents of a value may stand for, for each
+	// byte that it may have. A value full of numbers between 1e-45 and 1e38, as they
+	// are kept in four bytes, has fewer.
+	ZerosPerByte = 8
+
 	maxZeros  = 20    // that are written out
 	maxNumber = 1_024 // bytes of a canonical number are less
 )
+
+// zerosAllowed is ZerosPerByte of a value of at most limit bytes.
+func zerosAllowed(limit int) int {
+	if limit > math.MaxInt/ZerosPerByte {
+		return math.MaxInt
+	}
+	return ZerosPerByte * limit
+}
 
 // ParseNumber reads a JSON text that is a number; the error is as of Parse.
 func ParseNumber(text []byte) (Number, error) {
@@ -130,10 +144,8 @@ func (p *parser) number() bool {
 	}
 	before := len(p.out)
 	p.out = d.appendTo(p.out)
-	if p.spared += d.written() - (len(p.out) - before); p.spared > p.limit {
-		return p.refuse("is one of too many numbers that are long when they are written out")
-	}
-	return true
+	p.spared += d.written() - (len(p.out) - before)
+	return p.spared <= p.zeros
 }
 
 func countDigits(text []byte) int {

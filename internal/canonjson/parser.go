@@ -17,16 +17,16 @@ type parser struct {
 	at   int // the next byte of text
 
 	out    []byte // canonical, so far
-	limit  int    // bytes of out, and of spared
-	spared int    // zeros that exponents in out stand for
+	limit  int    // bytes of out that are allowed; what is longer is read to its end for its size
+	zeros  int    // that exponents in out may stand for
+	spared int    // zeros that they do stand for
 
 	members []member // of the objects that are being read, the outer ones first
 	moved   []byte   // where members change places
 	digits  []byte   // of the number that is being read
 
-	reason   string   // why the text is refused
-	path     []string // to what is refused, the innermost name first
-	tooLarge bool     // refused for its size, and for nothing else
+	reason string   // why the text is refused
+	path   []string // to what is refused, the innermost name first
 }
 
 // member is a member of an object, as places in parser.out.
@@ -42,9 +42,17 @@ func (p *parser) refuse(reason string) bool {
 	return false
 }
 
-func (p *parser) invalid() *Error {
+// invalid is why the text is refused. One that is too large and not JSON behind that is too large.
+func (p *parser) invalid() error {
 	slices.Reverse(p.path)
-	return &Error{Pointer: Pointer(p.path).String(), Reason: p.reason}
+	switch pointer := Pointer(p.path).String(); {
+	case len(p.out) > p.limit:
+		return tooLarge(0, p.limit)
+	case p.spared > p.zeros:
+		return &LimitError{Pointer: pointer, Limit: int64(p.zeros), Unit: "zeros in numbers written out without exponents"}
+	default:
+		return &Error{Pointer: pointer, Reason: p.reason}
+	}
 }
 
 // next is the next byte behind white space; 0 at the end, which is no byte of
@@ -86,9 +94,6 @@ func (p *parser) value(depth int) bool {
 		ok = p.word("null")
 	default:
 		ok = p.number()
-	}
-	if ok && len(p.out) > p.limit {
-		p.tooLarge, ok = true, false
 	}
 	return ok
 }

@@ -40,18 +40,19 @@ const MaxDepth = 32
 const spelling = 4
 
 // Parse reads a JSON text whose canonical spelling has at most limit bytes.
-// A text of more than four times the limit is refused without being read, and
-// reading ends where the limit is passed: both are ErrTooLarge.
+// A *LimitError refuses one that is longer; its Size is that of the canonical
+// spelling, or of a text that is more than four times the limit, which is not read.
 //
 // An *Error with the place refuses what is not JSON in UTF-8, a name
 // that an object has twice, depth over MaxDepth, U+0000 and lone surrogates in
 // strings, which jsonb does not keep, and numbers out of the bounds of [Number].
-// It refuses numbers, too, whose exponents spare more than limit zeros together:
-// jsonb writes them out, so what it gives back has less than three times the
-// limit.
+//
+// jsonb writes exponents out. A *LimitError refuses a value in which they stand for
+// more than ZerosPerByte times limit zeros, so what jsonb gives back has less than ten
+// times the limit.
 func Parse(text []byte, limit int) (Value, error) {
 	if len(text) > limit*spelling {
-		return "", ErrTooLarge
+		return "", tooLarge(len(text), limit)
 	}
 	return canonical(text, limit)
 }
@@ -72,14 +73,16 @@ var parsers = sync.Pool{New: func() any { return new(parser) }}
 func canonical(text []byte, limit int) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer parsers.Put(p)
-	*p = parser{text: text, limit: limit, out: p.out[:0], members: p.members[:0], moved: p.moved, digits: p.digits}
+	*p = parser{text: text, limit: limit, zeros: zerosAllowed(limit), out: p.out[:0], members: p.members[:0], moved: p.moved, digits: p.digits}
 	ok := p.value(0) && p.end()
 	p.text = nil // the pool keeps scratch, not what a client sent
 	switch {
-	case ok:
+	case ok && len(p.out) <= limit:
 		return Value(p.out), nil
-	case p.tooLarge:
-		return "", ErrTooLarge
+	case ok:
+		err := tooLarge(len(p.out), limit)
+		p.out, p.members, p.moved = nil, nil, nil // the pool keeps no scratch of this size
+		return "", err
 	}
 	return "", p.invalid()
 }

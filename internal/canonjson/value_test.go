@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -223,26 +224,82 @@ func TestSize(t *testing.T) {
 // Ten bytes must not stand for a thousand where an engine writes them out.
 func TestNumbersWrittenOut(t *testing.T) {
 	t.Parallel()
-	const bomb = "1e308," // 309 digits
+	const limit = 4096
+	const most = limit * canonjson.ZerosPerByte / 304 // numbers that stand for 304 zeros more than they are spelled with
+	repeat := func(item string, n int) string { return "[" + strings.Repeat(item+",", n) + "1]" }
+	last := "/" + strconv.Itoa(most)
 	for name, tc := range map[string]struct {
 		in, pointer string
 	}{
-		"few":             {"[" + strings.Repeat(bomb, 13) + "1]", "-"},
-		"too many":        {"[" + strings.Repeat(bomb, 14) + "1]", "/13"},
-		"small ones":      {"[" + strings.Repeat("1e-308,", 14) + "1]", "/13"},
-		"with a sign":     {"[" + strings.Repeat("-1e308,", 14) + "1]", "/13"},
-		"from an engine":  {"[" + strings.Repeat("1"+strings.Repeat("0", 308)+",", 14) + "1]", "/13"},
-		"as a member":     {`{"a":[` + strings.Repeat(bomb, 13) + `1],"b":{"c":2e308}}`, "/b/c"},
-		"with all digits": {"[" + strings.Repeat("1"+strings.Repeat("2", 308)+",", 13) + "1]", "-"},
+		"few":             {repeat("1e308", most), "-"},
+		"too many":        {repeat("1e308", most+1), last},
+		"small ones":      {repeat("1e-308", most+1), last},
+		"with a sign":     {repeat("-1e308", most+1), last},
+		"from an engine":  {repeat("1"+strings.Repeat("0", 308), most+1), "too long"},
+		"as a member":     {`{"a":` + repeat("1e308", most) + `,"b":{"c":2e308}}`, "/b/c"},
+		"with all digits": {repeat("1"+strings.Repeat("2", 308), 13), "-"},
 	} {
-		_, err := canonjson.Parse([]byte(tc.in), 4096)
-		refused, ok := errors.AsType[*canonjson.Error](err)
-		if tc.pointer == "-" {
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		} else if !ok || refused.Pointer != tc.pointer || !strings.Contains(refused.Reason, "written out") {
+		_, err := canonjson.Parse([]byte(tc.in), limit)
+		refused, ok := errors.AsType[*canonjson.LimitError](err)
+		switch {
+		case tc.pointer == "-" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tc.pointer == "-":
+		case tc.pointer == "too long" && (!ok || refused.Size != int64(len(tc.in))):
+			t.Errorf("%s: %v", name, err)
+		case tc.pointer == "too long":
+		case !ok || refused.Pointer != tc.pointer || refused.Limit != limit*canonjson.ZerosPerByte || !strings.Contains(err.Error(), "written out"):
 			t.Errorf("%s: %#v, want %q", name, err, tc.pointer)
+		}
+	}
+	stored := "[" + strings.Repeat("1"+strings.Repeat("0", 308)+",", 20_000) + "1]"
+	if v, err := canonjson.Restore([]byte(stored)); err != nil || len(v) != 20_000*6+3 {
+		t.Errorf("what an engine has is %d bytes, %v", len(v), err)
+	}
+}
+
+// TestRealNumbers: no measurement has so many exponents that it is refused. Each
+// number is repeated until its value is as large as a value may be.
+func TestRealNumbers(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	for _, number := range []string{
+		"6.62607015e-34", "1e-45", "1e38", "-1e-45", "1.17549435e-38", "3.40282347e38", "1.602176634e-19", "1.5e53", "6.02214076e23",
+		"1.4e-45", "2.2250738585072014e-160", "1.7976931348623157e160", // doubles that are printed in full
+	} {
+		canonical, err := canonjson.ParseNumber([]byte(number))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := limit / (len(canonical) + 1)
+		text := "[" + strings.Repeat(number+",", n-2) + number + "]"
+		if _, err := canonjson.Parse([]byte(text), limit); err != nil {
+			t.Errorf("%d × %s: %v", n, number, err)
+		}
+	}
+	// The cost of hostile ones is that of their text.
+	for _, number := range []string{"1e-300000", "1e-308", "1e999999999", "1e-" + strings.Repeat("0", 100_000) + "9"} {
+		text := "[" + strings.Repeat(number+",", 4*limit/(len(number)+1)-1) + number + "]"
+		if _, err := canonjson.Parse([]byte(text), limit); len(number) < 100 && err == nil {
+			t.Errorf("%s is let in", number)
+		}
+	}
+}
+
+// TestLimitSize: a refusal has the size that counts, as long as the text is read.
+func TestLimitSize(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		`"` + strings.Repeat("a", 99) + `"`:                     101,
+		`"` + strings.Repeat(`\u00e9`, 60) + `"  `:              122,
+		`{"b":[1.0, 2],"a":"` + strings.Repeat("a", 200) + `"}`: 218,
+		strings.Repeat(" ", 500):                                500,
+		`[` + strings.Repeat("1,", 60) + `x]`:                   0,
+	} {
+		_, err := canonjson.Parse([]byte(text), 100)
+		refused, ok := errors.AsType[*canonjson.LimitError](err)
+		if !ok || refused.Size != want || refused.Limit != 100 || refused.Unit != "bytes" || refused.Under("/value").Pointer != "/value" {
+			t.Errorf("%.30s: %#v, want %d", text, err, want)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit 
 			at, err = parseExportPlace(place)
 		}
 		if err != nil {
-			return page, under("/cursor", err)
+			return page, Under("/cursor", err)
 		}
 	} else if page.Header, err = s.exportHeader(ctx, o, readable); err != nil {
 		return page, err

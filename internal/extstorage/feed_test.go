@@ -621,7 +621,7 @@ func TestImportRefuses(t *testing.T) {
 	if u, err := m.Usage(t.Context(), m.r); err != nil || u.Counters.Keys != 0 {
 		t.Errorf("something was written: %+v, %v", u, err)
 	}
-	if _, err := m.Import(t.Context(), m.r, &ext.Import{}, make([]ext.Record, 21)); !errors.Is(err, ext.ErrTooMany) {
+	if _, err := m.Import(t.Context(), m.r, &ext.Import{}, make([]ext.Record, 21)); !errors.Is(err, canonjson.ErrTooLarge) {
 		t.Errorf("too many: %v", err)
 	}
 }

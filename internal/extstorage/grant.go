@@ -48,10 +48,10 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 		}
 	}
 	if g.Owner.Tenant, err = ParseTenantID(tenant); err != nil {
-		return Grant{}, under("/tenant_id", err)
+		return Grant{}, Under("/tenant_id", err)
 	}
 	if g.Owner.Install, err = ParseInstallID(install); err != nil {
-		return Grant{}, under("/install_id", err)
+		return Grant{}, Under("/install_id", err)
 	}
 	g.Namespaces = make(map[Namespace]Access, len(access))
 	for name, word := range access {
@@ -61,7 +61,7 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 			err = a.UnmarshalText([]byte(word))
 		}
 		if err != nil {
-			return Grant{}, under(canonjson.Pointer{"ns", name}.String(), err)
+			return Grant{}, Under(canonjson.Pointer{"ns", name}.String(), err)
 		}
 		g.Namespaces[ns] = a
 	}
@@ -72,14 +72,6 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 func refused(err error) error {
 	if fault.Is(err, fault.TooLarge) {
 		return refuse("is too large")
-	}
-	return err
-}
-
-// under puts a refusal to its place in what is around it. Other errors have none.
-func under(pointer string, err error) error {
-	if v, ok := err.(*ValidationError); ok { //nolint:errorlint // what is wrapped has its place already
-		return v.Under(pointer)
 	}
 	return err
 }

@@ -65,7 +65,7 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 		return done, err
 	}
 	if len(records) > s.limits.Items {
-		return done, ErrTooMany
+		return done, tooMany("", "items", s.limits.Items, len(records))
 	}
 	r.IdempotencyKey = nil // what it does depends on what is there
 	if im.Preserve && im.LastChange > 0 {
@@ -200,10 +200,10 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		sc.CreatedBy = "" // not everybody has one
 	}
 	if sc.Document, err = s.canonicalSchema(sc.Document); err != nil {
-		return false, under("/schema", err)
+		return false, Under("/schema", err)
 	}
 	if _, err = s.opts.Registry.Schema(ctx, p.Owner, sc.Namespace, sc.Version); errors.Is(err, ErrNoSchema) {
-		err = under("/schema", s.try(ctx, r, sc.Namespace, sc.Document))
+		err = Under("/schema", s.try(ctx, r, sc.Namespace, sc.Document))
 	}
 	if err != nil {
 		return false, err

@@ -25,8 +25,13 @@ type QuotaError struct {
 	Used  int64 // after the write
 }
 
+// quotaOf says what a quota counts.
+var quotaOf = map[string]string{
+	"namespaces": "namespaces of the install", "keys": "keys in a namespace", "bytes": "bytes of the install",
+}
+
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("the quota of %d %s is used up", e.Limit, e.What)
+	return fmt.Sprintf("the quota of %d %s is used up: delete records, or ask the operator for a larger quota", e.Limit, quotaOf[e.What])
 }
 
 // FaultCode implements fault.Coder.

@@ -46,7 +46,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 	}
 	if l.Prefix != "" {
 		if _, err := ParseKey(l.Prefix); err != nil {
-			return nil, "", under("/prefix", err)
+			return nil, "", Under("/prefix", err)
 		}
 	}
 	question := []string{
@@ -59,7 +59,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 	if l.Cursor != "" {
 		after, err := s.cursors.open(l.Cursor, question...)
 		if err != nil {
-			return nil, "", under("/cursor", err)
+			return nil, "", Under("/cursor", err)
 		}
 		q.After = Key(after)
 	}

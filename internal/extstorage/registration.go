@@ -38,7 +38,7 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	}
 	for ns := range r.Namespaces {
 		if _, err := ParseNamespace(string(ns)); err != nil {
-			return under(canonjson.Pointer{"namespaces", string(ns)}.String(), err)
+			return Under(canonjson.Pointer{"namespaces", string(ns)}.String(), err)
 		}
 	}
 	return nil

@@ -110,15 +110,10 @@ type SchemaReport struct {
 	DryRun        DryRun
 }
 
-var errSchemaTooLarge = fault.New(fault.TooLarge, "the schema is larger than it may be")
-
 // canonicalSchema makes a document canonical and checks it. Places are in it.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	v, err := canonjson.Parse(document, MaxSchemaBytes)
-	switch {
-	case errors.Is(err, canonjson.ErrTooLarge):
-		return nil, errSchemaTooLarge
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return []byte(v), s.opts.Documents.Check([]byte(v))
@@ -177,11 +172,11 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	if cursor != "" {
 		place, err := s.cursors.open(cursor, question...)
 		if err != nil {
-			return nil, "", under("/cursor", err)
+			return nil, "", Under("/cursor", err)
 		}
 		before, err := strconv.ParseInt(place, 10, 32)
 		if err != nil {
-			return nil, "", under("/cursor", errCursor)
+			return nil, "", Under("/cursor", errCursor)
 		}
 		q.Before = SchemaVersion(before)
 	}
@@ -237,7 +232,7 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 		return report, err
 	}
 	if document, err = s.canonicalSchema(document); err != nil {
-		return report, under("/schema", err)
+		return report, Under("/schema", err)
 	}
 	return s.check(ctx, r, ns, document, cursor)
 }
@@ -250,7 +245,7 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 		return report, err
 	}
 	if err := s.opts.Documents.Check(sc.Document); err != nil {
-		return report, under("/schema", err)
+		return report, Under("/schema", err)
 	}
 	return s.check(ctx, r, ns, sc.Document, cursor)
 }
@@ -265,11 +260,11 @@ func (s *Service) check(ctx context.Context, r Request, ns Namespace, document [
 	if cursor != "" {
 		place, err := s.cursors.open(cursor, question...)
 		if err != nil {
-			return report, under("/cursor", err)
+			return report, Under("/cursor", err)
 		}
 		after.Key = Key(place)
 	} else if err := s.try(ctx, r, ns, document); err != nil {
-		return report, under("/schema", err)
+		return report, Under("/schema", err)
 	}
 	err = r.do(ctx, s.dryRuns, func() error {
 		active, err := s.opts.Registry.Active(ctx, o, ns)
@@ -350,14 +345,14 @@ func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document [
 		return context.Cause(ctx)
 	}
 	err := s.opts.Validators.Validate(ctx, o.Tenant, document, rec.Value)
-	v, refused := err.(*ValidationError) //nolint:errorlint // as Validators says
+	v, refused := err.(*SchemaError) //nolint:errorlint // as Validators says
 	if err != nil && !refused {
 		return err
 	}
 	run.Checked++
 	if refused {
 		if run.Failed++; len(run.First) < maxFailures {
-			run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Pointer, v.Reason})
+			run.First = append(run.First, DryFailure{rec.Key, rec.Revision, v.Failures[0].Location, v.Failures[0].Reason})
 		}
 	}
 	return nil

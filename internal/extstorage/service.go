@@ -17,8 +17,8 @@ import (
 // Validators holds values against schemas; it compiles a document once.
 type Validators interface {
 	// Validate holds a value against a schema that was let in; what the schema takes
-	// of memory is the tenant's. A *ValidationError with the place in the value
-	// refuses it; another error that is fault.Invalid says why the schema cannot be
+	// of memory is the tenant's. A *SchemaError with places in the value, which are
+	// its pointers, too, refuses it; another error that is fault.Invalid says why the schema cannot be
 	// used, which was let in by other limits. It waits while there is no memory for
 	// the schema: fault.Unavailable.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error

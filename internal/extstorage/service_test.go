@@ -108,7 +108,7 @@ func (m *service) activate(t testing.TB, document string) ext.SchemaVersion {
 
 func wantPlace(t testing.TB, what string, err error, pointer string) {
 	t.Helper()
-	if v, ok := errors.AsType[*ext.ValidationError](err); !ok || v.Pointer != pointer {
+	if at, ok := ext.PointerOf(err); !ok || at != pointer {
 		t.Errorf("%s: %#v, want a refusal at %q", what, err, pointer)
 	}
 }
@@ -273,7 +273,7 @@ func TestRevisedMeetsActivation(t *testing.T) {
 		}
 	}
 	_, err := m.Do(t.Context(), m.r, increment("n", "", "1"))
-	wantPlace(t, "beyond the maximum", err, "")
+	wantPlace(t, "beyond the maximum", err, "/by")
 	lax, err := m.RegisterSchema(t.Context(), m.r, "a", []byte(`{"maximum":9}`))
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestRevisedMeetsActivation(t *testing.T) {
 	}
 	elsewhere(strict)
 	_, err = m.Do(t.Context(), m.r, increment("n", "", "1"))
-	wantPlace(t, "beyond the maximum of the schema that is active again", err, "")
+	wantPlace(t, "beyond the maximum of the schema that is active again", err, "/by")
 	_, err = m.Batch(t.Context(), m.r, []ext.Task{task(ext.PutTask, "k", "1"), task(ext.PatchTask, "n", "7")})
 	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 1 {
 		t.Errorf("a patch in a batch: %v", err)
@@ -567,7 +567,7 @@ func TestBatch(t *testing.T) {
 
 	_, err = m.BulkPut(t.Context(), m.r, []ext.Task{task(ext.PutTask, "x", "1"), task(ext.PutTask, "x", "2")})
 	wantPlace(t, "a key twice", err, "/key")
-	if _, err := m.Batch(t.Context(), m.r, make([]ext.Task, ext.MaxItems+1)); !errors.Is(err, ext.ErrTooMany) {
+	if _, err := m.Batch(t.Context(), m.r, make([]ext.Task, ext.MaxItems+1)); !errors.Is(err, canonjson.ErrTooLarge) {
 		t.Errorf("too many: %v", err)
 	}
 	if _, err := m.Batch(t.Context(), m.r, nil); !fault.Is(err, fault.Invalid) {
@@ -595,7 +595,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	r.IdempotencyKey = &ext.IdempotencyKey{Key: "other"}
 	_, err := m.Do(t.Context(), r, add)
-	wantPlace(t, "over max", err, "")
+	wantPlace(t, "over max", err, "/max")
 	m.wantValue(t, "n", "5")
 }
 

@@ -63,24 +63,26 @@ func (t *Task) access() Access {
 // that has its members under their names.
 func (s *Service) checkTask(t *Task) error {
 	if _, err := ParseNamespace(string(t.Namespace)); err != nil {
-		return under("/namespace", err)
+		return Under("/namespace", err)
 	}
 	if _, err := ParseKey(string(t.Key)); err != nil {
-		return under("/key", err)
+		return Under("/key", err)
 	}
 	switch {
 	case (t.Kind == PutTask || t.Kind == PatchTask) && t.Value == "":
-		return &ValidationError{Pointer: "/value", Reason: "is missing"}
+		return &ValidationError{Pointer: t.source(""), Reason: "is missing"}
 	case t.Kind == IncrementTask && t.Increment.By == "":
 		return &ValidationError{Pointer: "/by", Reason: "is missing"}
-	case len(t.Value) > s.limits.Value, len(t.Metadata) > s.limits.Metadata:
-		return canonjson.ErrTooLarge
+	case len(t.Value) > s.limits.Value:
+		return tooMany(t.source(""), "bytes", s.limits.Value, len(t.Value))
+	case len(t.Metadata) > s.limits.Metadata:
+		return tooMany("/metadata", "bytes", s.limits.Metadata, len(t.Metadata))
 	case t.Metadata != "" && t.Metadata[0] != '{':
 		return &ValidationError{Pointer: "/metadata", Reason: "must be an object"}
 	}
 	if t.TTL.Set {
 		if _, err := s.limits.ExpiresAt(0, t.TTL.Value); err != nil {
-			return under("/ttlSeconds", err)
+			return Under("/ttlSeconds", err)
 		}
 	}
 	return nil
@@ -98,11 +100,12 @@ func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	return results[0], nil
 }
 
-// ErrTooMany is a bulk put or a batch of too many items, or of too many bytes.
-var ErrTooMany error = fault.New(fault.TooLarge, "there are too many items, or they are too large together")
+func tooMany(pointer, unit string, limit, size int) *LimitError {
+	return &LimitError{Pointer: pointer, Limit: int64(limit), Size: int64(size), Unit: unit}
+}
 
 // Batch does tasks in namespaces of one install in their order, all or none. The
-// failure of one is an *ItemError.
+// failure of one is an *ItemError. Too many tasks, or too many bytes, are a *LimitError.
 func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, refuse("must not be empty")
@@ -111,8 +114,11 @@ func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result,
 	for i := range tasks {
 		bytes += len(tasks[i].Value) + len(tasks[i].Metadata)
 	}
-	if len(tasks) > s.limits.Items || bytes > s.limits.ItemsBytes {
-		return nil, ErrTooMany
+	switch {
+	case len(tasks) > s.limits.Items:
+		return nil, tooMany("", "items", s.limits.Items, len(tasks))
+	case bytes > s.limits.ItemsBytes:
+		return nil, tooMany("", "bytes of values and metadata", s.limits.ItemsBytes, bytes)
 	}
 	return s.write(ctx, r, tasks)
 }
@@ -174,7 +180,7 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 		op.Value, op.Metadata, op.ExpiresAt = t.Value, t.Metadata, t.until
 		if t.TTL.Set {
 			if op.ExpiresAt, err = a.service.limits.ExpiresAt(a.now, t.TTL.Value); err != nil {
-				return under("/ttlSeconds", err)
+				return Under("/ttlSeconds", err)
 			}
 		}
 		op.Restored = t.restored
@@ -185,7 +191,7 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 			}
 		}
 		op.Schema, err = a.service.validate(ctx, at, t.Value, t.Schema)
-		err = underValue(err)
+		err = t.inRequest(err)
 	default:
 		op.Keep = true
 		err = a.revise(ctx, t, op)
@@ -194,15 +200,6 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 		op.Metadata = canonjson.EmptyObject
 	}
 	return err
-}
-
-// underValue puts a place in a value to where the value is in the request, but
-// what is about the request itself has its place there.
-func underValue(err error) error {
-	if err == errNotActive { //nolint:errorlint // it is never wrapped
-		return err
-	}
-	return under("/value", err)
 }
 
 // revise makes the operation of a patch or an increment. What comes of it is
@@ -220,7 +217,7 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	op.Revise = func(before canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 		v, sum, err := a.service.compute(t, before)
 		if err == nil {
-			err = a.service.hold(ctx, at.Tenant, schema, v, Optional[SchemaVersion]{})
+			err = t.inRequest(a.service.hold(ctx, at.Tenant, schema, v, Optional[SchemaVersion]{}))
 			if cached && fault.Is(err, fault.Invalid) {
 				err = &outdatedError{err, at, schema}
 			}
@@ -248,7 +245,7 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 			return "", "", ErrNoRecord
 		}
 		merged, err := v.Merge(t.Value, s.limits.Value)
-		return merged, "", err
+		return merged, "", t.inRequest(err)
 	}
 	if v == "" && !t.Increment.Create {
 		return "", "", ErrNoRecord

@@ -28,7 +28,7 @@ var traps = []struct{ what, tests string }{
 	12: {"the order of keys is the locale's, and a prefix a pattern", "List/ByteOrder List/Prefix List/PrefixAtTheEndOfUnicode postgres.TestTables sqlite.TestPlans"},
 	13: {"a version that is not active lets every value pass", "Registry/PutUnderASchemaThatChanges Registry/PutsAgainstActivations extstorage.TestSchemaVersion extstorage.TestPutMeetsActivation"},
 	14: {"a value that is an array is validated element by element", "extstorage.TestArraysAreValidatedWhole httpapi.TestArraysAreValidatedWhole"},
-	15: {"another dialect, unknown formats, validators that pile up or meet by $id", "jsonschema.TestCheckRefuses jsonschema.TestCheckAccepts jsonschema.TestCacheKeepsTenantsApart jsonschema.TestCacheForgets"},
+	15: {"another dialect, unknown formats, validators that pile up or meet by $id", "jsonschema.TestCheckRefuses jsonschema.TestCheckAccepts jsonschema.TestCacheKeepsTenantsApart jsonschema.TestCacheHasABudget"},
 	16: {"schemas that nobody can register, nothing audited, limited or allowed by name", "Registry/LifeCycle Audit/PutsAndDeletes extstorage.TestAccess extstorage.TestCheckSchema httpapi.TestRates"},
 	17: {"an install is looked for on all nodes", "postgres.TestDistribution postgres.TestOneMessage"},
 	18: {"who asks says whose tenant he is", "extstorage.TestParseGrant Isolation/SameInstallOfAnotherTenant httpapi.TestAnotherInstall"},

@@ -120,7 +120,7 @@ func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) err
 		if err := json.Unmarshal([]byte(a.Body), &no); err != nil || no.Error.Code != "BULK_PARTIAL_FAILURE" || no.Error.Cause != "QUOTA_EXCEEDED" {
 			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}
-		what := strings.Fields(no.Error.Message) // the quota of 6 keys is used up
+		what := strings.Fields(no.Error.Message) // the quota of 6 keys in a namespace is used up: …
 		if len(what) < 5 {
 			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}

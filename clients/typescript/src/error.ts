@@ -1,6 +1,8 @@
 import type { components } from "./schema.js";
 
 export type ErrorCode = components["schemas"]["ErrorCode"];
+/** A place in a value that its schema refuses. */
+export type SchemaFailure = components["schemas"]["SchemaFailure"];
 
 /** An answer that is not a success. What the server did not say is undefined. */
 export class HoldfastError extends Error {
@@ -10,8 +12,15 @@ export class HoldfastError extends Error {
   readonly status: number;
   /** Of the record whose precondition did not hold; 0: there is no record. */
   readonly currentRevision: number | undefined;
+  /** Whether the same request may succeed later, without any change. */
+  readonly retryable: boolean | undefined;
   /** Where in the request it is: a JSON pointer into the body, or "/" and a parameter's name. */
   readonly pointer: string | undefined;
+  /** With LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, and what was sent or would be used, when that is known. */
+  readonly limit: number | undefined;
+  readonly size: number | undefined;
+  /** Why a schema refuses the value: up to 20 places, of which `pointer` and the message are the first. */
+  readonly failures: readonly SchemaFailure[];
   /** Of the item or operation that failed, with BULK_PARTIAL_FAILURE; `cause` is its own code. */
   readonly index: number | undefined;
   override readonly cause: ErrorCode | undefined;
@@ -25,7 +34,11 @@ export class HoldfastError extends Error {
     this.code = detail?.code ?? "UNKNOWN";
     this.status = response.status;
     this.currentRevision = detail?.currentRevision;
+    this.retryable = detail?.retryable;
     this.pointer = detail?.pointer;
+    this.limit = detail?.limit;
+    this.size = detail?.size;
+    this.failures = detail?.failures ?? [];
     this.index = detail?.index;
     this.cause = detail?.cause;
     this.requestId = detail?.requestId;

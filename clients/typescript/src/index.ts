@@ -3,7 +3,7 @@ import createFetch, { type Client as Fetch } from "openapi-fetch";
 import { pause, send } from "./send.js";
 import type { components, operations, paths } from "./schema.js";
 
-export { HoldfastError, type ErrorCode } from "./error.js";
+export { HoldfastError, type ErrorCode, type SchemaFailure } from "./error.js";
 export type { components, operations, paths } from "./schema.js";
 
 type Schemas = components["schemas"];

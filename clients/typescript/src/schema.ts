@@ -908,12 +908,14 @@ export interface components {
             schemas: number;
         };
         /** @enum {string} */
-        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "SCHEMA_CONFLICT" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
+        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "SCHEMA_CONFLICT" | "BOUND_REACHED" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
         /** @description What is wrong. */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
             /** @description A sentence for people. */
             message: string;
+            /** @description Whether the same request may succeed later, without any change. */
+            retryable: boolean;
             /**
              * Format: int64
              * @description Of the record whose precondition does not hold; 0: there is no record.
@@ -923,6 +925,18 @@ export interface components {
             pointer?: string;
             /**
              * Format: int64
+             * @description Of LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, in the unit that the message names.
+             */
+            limit?: number;
+            /**
+             * Format: int64
+             * @description What limit is compared with: the size of what was sent, or what would be used after the write. Missing when it is not known.
+             */
+            size?: number;
+            /** @description Of a value that its schema refuses: what is wrong, in the order of locations. The first is what pointer and message say. */
+            failures?: components["schemas"]["SchemaFailure"][];
+            /**
+             * Format: int64
              * @description Of the item, operation or line that failed.
              */
             index?: number;
@@ -930,6 +944,19 @@ export interface components {
             imported?: components["schemas"]["ImportResult"];
             /** @description As in the header X-Request-Id. */
             requestId: string;
+        };
+        /** @description A place in a value that its schema refuses. */
+        SchemaFailure: {
+            /** @description Where in the request it comes from: a JSON pointer into the body. */
+            pointer: string;
+            /** @description Where it is in the value as it would be stored: a JSON pointer. */
+            location: string;
+            /** @description The keyword of the schema that does not hold. */
+            keyword?: string;
+            /** @description What the schema has under the keyword; missing when that is a schema, or long. */
+            bound?: unknown;
+            /** @description What is wrong. */
+            message: string;
         };
         /** @description The body of every error. */
         ErrorBody: {
@@ -952,6 +979,7 @@ export interface components {
                  *       "error": {
                  *         "code": "VALIDATION_FAILED",
                  *         "message": "must be a time to live of 60 to 2592000 seconds",
+                 *         "retryable": false,
                  *         "pointer": "/ttlSeconds",
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -973,6 +1001,7 @@ export interface components {
                  *       "error": {
                  *         "code": "UNAUTHENTICATED",
                  *         "message": "the token is not valid",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -995,6 +1024,7 @@ export interface components {
                  *       "error": {
                  *         "code": "NAMESPACE_DENIED",
                  *         "message": "the token does not name the namespace",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1017,6 +1047,7 @@ export interface components {
                  *       "error": {
                  *         "code": "NOT_FOUND",
                  *         "message": "no such record",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1037,6 +1068,7 @@ export interface components {
                  *       "error": {
                  *         "code": "METHOD_NOT_ALLOWED",
                  *         "message": "the path does not have this method",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1059,6 +1091,7 @@ export interface components {
                  *       "error": {
                  *         "code": "REQUEST_TIMEOUT",
                  *         "message": "the body came too slowly",
+                 *         "retryable": true,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1081,6 +1114,7 @@ export interface components {
                  *       "error": {
                  *         "code": "BULK_PARTIAL_FAILURE",
                  *         "message": "this version of the namespace's schema is registered with another document",
+                 *         "retryable": false,
                  *         "index": 1,
                  *         "cause": "SCHEMA_CONFLICT",
                  *         "imported": {
@@ -1098,7 +1132,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The record does not have the revision that ifRevision or If-Revision-Match names. */
+        /** @description The record does not have the revision that ifRevision or If-Revision-Match names, or the sum of an increment would be beyond min or max. */
         RevisionConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1113,6 +1147,7 @@ export interface components {
                  *       "error": {
                  *         "code": "REVISION_MISMATCH",
                  *         "message": "the record has revision 3",
+                 *         "retryable": false,
                  *         "currentRevision": 3,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1136,6 +1171,7 @@ export interface components {
                  *       "error": {
                  *         "code": "CHANGES_EXPIRED",
                  *         "message": "the changes since then are not kept any more",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1158,6 +1194,7 @@ export interface components {
                  *       "error": {
                  *         "code": "REVISION_MISMATCH",
                  *         "message": "there is no record",
+                 *         "retryable": false,
                  *         "currentRevision": 0,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1166,7 +1203,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description There is more in the request than there may be. */
+        /** @description Something in the request is larger than it may be: limit says how large that is. */
         LimitExceeded: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1180,7 +1217,11 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "LIMIT_EXCEEDED",
-                 *         "message": "the value is too large",
+                 *         "message": "has 70000 bytes: at most 65536 bytes are allowed",
+                 *         "retryable": false,
+                 *         "pointer": "/value",
+                 *         "limit": 65536,
+                 *         "size": 70000,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1203,6 +1244,7 @@ export interface components {
                  *       "error": {
                  *         "code": "UNSUPPORTED_MEDIA_TYPE",
                  *         "message": "send application/json",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1225,6 +1267,7 @@ export interface components {
                  *       "error": {
                  *         "code": "IDEMPOTENCY_KEY_REUSED",
                  *         "message": "the idempotency key was used for another request",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1248,6 +1291,7 @@ export interface components {
                  *       "error": {
                  *         "code": "RATE_LIMITED",
                  *         "message": "too many requests",
+                 *         "retryable": true,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1270,6 +1314,7 @@ export interface components {
                  *       "error": {
                  *         "code": "INTERNAL_ERROR",
                  *         "message": "internal error",
+                 *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }
@@ -1293,6 +1338,7 @@ export interface components {
                  *       "error": {
                  *         "code": "UNAVAILABLE",
                  *         "message": "the database cannot be reached",
+                 *         "retryable": true,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
                  *     }

@@ -102,6 +102,22 @@ test("errors say what the server said", async () => {
     error({ code: "BULK_PARTIAL_FAILURE", status: 409, index: 1, cause: "REVISION_MISMATCH", currentRevision: 2 }),
   );
   assert.equal(await ns.get("a"), undefined);
+  await assert.rejects(ns.increment("n", "", 2, { max: 1, create: true }), error({ code: "BOUND_REACHED", status: 409, pointer: "/max", retryable: false, failures: [] }));
+  await assert.rejects(ns.put("k", "x".repeat(70_000)), error({ code: "LIMIT_EXCEEDED", status: 413, pointer: "/value", limit: 65_536, size: 70_002, retryable: false }));
+  const { version } = await ns.schemas.register({ maximum: 5 });
+  await ns.schemas.setStatus(version, "active");
+  const reason = "must be at most 5";
+  await assert.rejects(
+    ns.put("k", 6),
+    error({
+      code: "VALIDATION_FAILED",
+      retryable: false,
+      pointer: "/value",
+      failures: [{ pointer: "/value", location: "", keyword: "maximum", bound: 5, message: reason }],
+      limit: undefined,
+    }),
+  );
+  await ns.schemas.setStatus(version, "deprecated");
   // Who answers here is not the API: no record is missing.
   await assert.rejects(client({ baseUrl: baseUrl + "/elsewhere" }).namespace("errors").get("k"), (e) => e instanceof HoldfastError && e.code === "UNKNOWN" && e.status === 404);
 });

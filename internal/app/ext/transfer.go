@@ -156,9 +156,9 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 	fmt.Fprintf(c.Stdout, "records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
 		done.Records, done.Written, done.Same, done.Expired, newer, done.Schemas)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
-		pointer := ""
-		if v, ok := errors.AsType[*ext.ValidationError](item.Err); ok {
-			pointer = v.Pointer + " "
+		pointer, ok := ext.PointerOf(item.Err)
+		if ok {
+			pointer += " "
 		}
 		return fmt.Errorf("line %d: %s%w", item.Index+1, pointer, item.Err)
 	}

@@ -42,7 +42,10 @@ func (x *exchange) hasMedia(want string) error {
 // on it. One that is longer is refused before it is looked at.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
-	if err == nil && len(body) > smallBytes {
+	switch {
+	case err == error(errLength): //nolint:errorlint // as bodyErrors has it
+		err = &tooLong{limit, x.in.ContentLength}
+	case err == nil && len(body) > smallBytes:
 		err = web.ChargeMemory(x.out, x.in, workCopies*int64(len(body)))
 	}
 	return body, err

@@ -57,8 +57,6 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 		return nil, f.err
 	case len(list) == 0:
 		return nil, invalid("/"+name, "must not be empty")
-	case len(list) > most:
-		return nil, ext.ErrTooMany
 	}
 	tasks := make([]ext.Task, len(list))
 	for i, raw := range list {

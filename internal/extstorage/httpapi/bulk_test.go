@@ -111,7 +111,7 @@ func TestBatch(t *testing.T) {
 		{`{"op":"delete","namespace":"a","key":"x","value":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/value"}},
 		{`{"op":"check","namespace":"a","key":"x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/ifRevision"}},
 		{`{"op":"increment","namespace":"a","key":"x","by":1}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/pointer"}},
-		{`{"op":"increment","namespace":"a","key":"k","by":1,"pointer":"/x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/x"}},
+		{`{"op":"increment","namespace":"a","key":"k","by":1,"pointer":"/x"}`, 400, []string{"cause VALIDATION_FAILED", "pointer /ops/1/pointer"}},
 		{`{"op":"increment","namespace":"a","key":"x","by":1,"pointer":""}`, 404, []string{"cause NOT_FOUND"}},
 		{`{"op":"check","namespace":"a","key":"k","ifRevision":9}`, 409, []string{"cause REVISION_MISMATCH", "revision 2"}},
 		{`{"op":"check","namespace":"a","key":"k","ifMatch":"\"9\""}`, 412, []string{"cause REVISION_MISMATCH", "revision 2"}},
@@ -142,7 +142,7 @@ func TestFirstFailing(t *testing.T) {
 		{`{"op":"put","namespace":"a","key":"k","value":1,"ifMatch":"\"9\""}`, 412},
 		{`{"op":"delete","namespace":"a","key":"x","ifRevision":0}`, 409},
 		{`{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1,"ifMatch":"\"9\""}`, 412},
-		{`{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1,"max":1}`, 400},
+		{`{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1,"max":1}`, 409},
 		{`{"op":"increment","namespace":"a","key":"x","pointer":"/n","by":1}`, 404},
 		{`{"op":"put","namespace":"b","key":"k","value":1}`, 400},
 	}

@@ -168,7 +168,7 @@ func TestSchemas(t *testing.T) {
 	c.put("bad", `{"value":{"n":"z"}}`).fails(400, "VALIDATION_FAILED", "pointer /value/n")
 	c.put("new", `{"value":[1]}`).fails(400, "VALIDATION_FAILED", "pointer /value")
 	c.patch(records+"/good", `{"n":"x"}`).fails(400, "VALIDATION_FAILED", "pointer /n")
-	c.post(records+"/good/increment", `{"pointer":"/n","by":0.5}`).fails(400, "VALIDATION_FAILED", "pointer /n")
+	c.post(records+"/good/increment", `{"pointer":"/n","by":0.5}`).fails(400, "VALIDATION_FAILED", "pointer /by")
 	c.post(records, `{"items":[{"key":"x","value":{}},{"key":"y","value":{"n":[]}}]}`).fails(400, "BULK_PARTIAL_FAILURE", "index 1", "pointer /items/1/value/n")
 	c.get(records + "/bad").is(http.StatusOK) // what is there is not looked at again
 
@@ -205,10 +205,7 @@ func TestSchemas(t *testing.T) {
 	c.post(at+"/check", `{"version":9}`).fails(404, "NOT_FOUND")
 	c.post(at+"/check", `{"version":4294967297}`).fails(404, "NOT_FOUND")
 	c.post(at, `{"schema":{"$ref":"https://example.org/x"}}`).fails(400, "VALIDATION_FAILED", "pointer /schema/$ref")
-	large := c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED")
-	if !strings.Contains(large.body, "the schema is larger") {
-		t.Errorf("it is not said what is too large: %s", large.body)
-	}
+	c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED", "pointer /schema")
 }
 
 // An array is one value, and its schema is of the array.

@@ -269,8 +269,8 @@ func (f *fields) value(name string, limit int) canonjson.Value {
 	return v
 }
 
-// list finds the elements of a list that must be there. It ends with the one that
-// is more than most: a body could have a million.
+// list finds the elements of a list that must be there. Those that are more than
+// most are only counted, for the refusal: a body could have a million.
 func (f *fields) list(name string, most int) (elements [][]byte) {
 	raw, ok := f.find(name)
 	s := scanner{text: raw}
@@ -278,17 +278,22 @@ func (f *fields) list(name string, most int) (elements [][]byte) {
 		f.fail(name, "must be a list")
 		return nil
 	}
+	n := 0
 	for more := !s.skip(']'); more; more = !s.skip(']') {
-		if len(elements) > 0 && !s.skip(',') {
+		if n > 0 && !s.skip(',') {
 			f.fail(name, notJSON)
 			return nil
 		}
-		if elements = append(elements, s.element()); len(elements) > most {
-			return elements
+		raw := s.element()
+		if n++; n <= most {
+			elements = append(elements, raw)
 		}
 	}
-	if !s.atEnd() {
+	switch {
+	case !s.atEnd():
 		f.fail(name, notJSON)
+	case n > most:
+		f.note(&ext.LimitError{Pointer: f.at + pointerTo(name), Limit: int64(most), Size: int64(n), Unit: "items"})
 	}
 	return elements
 }

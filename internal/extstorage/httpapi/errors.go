@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
+	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/web"
@@ -19,6 +21,20 @@ type refusal struct {
 	kind    fault.Code
 }
 
+// tooLong refuses a body of more than limit bytes; said is its Content-Length, or
+// not more than limit.
+type tooLong struct{ limit, said int64 }
+
+func (e *tooLong) Error() string {
+	if e.said > e.limit {
+		return fmt.Sprintf("the body has %d bytes: at most %d are allowed", e.said, e.limit)
+	}
+	return fmt.Sprintf("the body has more than %d bytes, which is the most that is allowed", e.limit)
+}
+
+// FaultCode implements fault.Coder.
+func (*tooLong) FaultCode() fault.Code { return fault.TooLarge }
+
 func (r *refusal) Error() string { return r.reason }
 
 // FaultCode implements fault.Coder.
@@ -28,10 +44,10 @@ var (
 	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "there is no such resource", fault.NotFound}
 	errMethod   = &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "the resource does not have this method", fault.Invalid}
 	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is not for this install", fault.Denied}
-	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is larger than a request may be", fault.TooLarge}
+	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is larger than a request may be", fault.TooLarge} // see readBody
 	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body came too slowly", fault.Invalid}
 	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body is not whole", fault.Invalid}
-	errRate     = &refusal{http.StatusTooManyRequests, "RATE_LIMITED", "", "there are too many requests: come again later", fault.Quota}
+	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "there are too many requests: come again later", fault.Quota}
 )
 
 // Codes that several errors have.
@@ -43,6 +59,7 @@ const (
 	codeLimit    = "LIMIT_EXCEEDED"
 	codeStranger = "UNAUTHENTICATED"
 	codeItem     = "BULK_PARTIAL_FAILURE"
+	codeRate     = "RATE_LIMITED"
 )
 
 // CodeOf is the code of the answer to an error; of an item's failure, that of
@@ -60,16 +77,15 @@ func invalid(pointer, reason string) error {
 	return &ext.ValidationError{Pointer: pointer, Reason: reason}
 }
 
-// under puts a refusal to its place in what is around it. Other errors have none.
-func under(pointer string, err error) error {
-	if v, ok := err.(*ext.ValidationError); ok { //nolint:errorlint // what is wrapped has its place already
-		return v.Under(pointer)
-	}
-	return err
-}
+// under is ext.Under.
+func under(pointer string, err error) error { return ext.Under(pointer, err) }
 
-// inList puts the failure of an item to its place in a list of the request.
+// inList puts the failure of an item, or of a list that is too large, to its place in
+// the request.
 func inList(list string, err error) error {
+	if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under
+		return large.Under(list)
+	}
 	if item, ok := err.(*ext.ItemError); ok { //nolint:errorlint // as in under
 		return &ext.ItemError{Index: item.Index, Err: under(list+"/"+strconv.Itoa(item.Index), item.Err)}
 	}
@@ -86,12 +102,20 @@ type problem struct {
 	status  int
 	code    string
 	message string
-	pointer string        // of a validation; "" is the whole, or nothing
+	pointer *string       // where in the request it is
 	current *ext.Revision // of a mismatch
-	index   int           // of the item, when there is a cause
+	limit   int64         // of what is too large; 0: nothing is
+	size    int64         // of that; 0: not known
+	why     []ext.SchemaFailure
+	index   int // of the item, when there is a cause
 	cause   string
 
 	imported *Imported // before an import failed
+}
+
+// retryable reports whether the same request may succeed later, without any change.
+func (p *problem) retryable() bool {
+	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
 // problemOf says how an error is answered. What is ours comes first: it may hold
@@ -103,7 +127,7 @@ func problemOf(err error) problem {
 		return p
 	}
 	if own, ok := errors.AsType[*refusal](err); ok {
-		return problem{status: own.status, code: own.code, message: own.reason, pointer: own.pointer}
+		return problem{status: own.status, code: own.code, message: own.reason, pointer: own.place()}
 	}
 	code := fault.CodeOf(err)
 	switch code {
@@ -119,20 +143,51 @@ func problemOf(err error) problem {
 	}
 	p := problem{message: messageOf(err)}
 	p.status, p.code = statusOf(err, code)
-	if v, ok := errors.AsType[*ext.ValidationError](err); ok {
-		p.pointer = v.Pointer
-	}
+	p.place(err)
 	if m, ok := errors.AsType[*ext.MismatchError](err); ok {
 		p.current = &m.Current
 	}
 	return p
 }
 
+// place fills in where in the request an error is, and what it says of that.
+func (p *problem) place(err error) {
+	if pointer, ok := ext.PointerOf(err); ok {
+		p.pointer = &pointer
+	}
+	if s, ok := errors.AsType[*ext.SchemaError](err); ok {
+		p.why = s.Failures
+	}
+	if l, ok := errors.AsType[*ext.LimitError](err); ok {
+		p.limit, p.size = l.Limit, l.Size
+	}
+	if l, ok := errors.AsType[*tooLong](err); ok {
+		p.pointer, p.limit = new(string), l.limit
+		if l.said > l.limit {
+			p.size = l.said
+		}
+	}
+	if q, ok := errors.AsType[*ext.QuotaError](err); ok {
+		p.limit, p.size = q.Limit, q.Used
+	}
+}
+
+// place is the place of a refusal: a body, if it names no other.
+func (r *refusal) place() *string {
+	if r.pointer == "" && r.code != codeInvalid {
+		return nil
+	}
+	return &r.pointer
+}
+
 // statusOf is the answer to an error of the service.
 func statusOf(err error, code fault.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)
+	_, bound := errors.AsType[*canonjson.BoundError](err)
 	switch {
+	case bound:
+		return http.StatusConflict, "BOUND_REACHED"
 	case denied:
 		return http.StatusForbidden, "NAMESPACE_DENIED"
 	case mismatch && code == fault.Precondition:
@@ -204,11 +259,21 @@ func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 func (p *problem) appendTo(b []byte, requestID string) []byte {
 	b = appendString(append(b, `{"error":{"code":`...), p.code)
 	b = appendString(key(b, "message"), p.message)
+	b = appendFlag(key(b, "retryable"), p.retryable())
 	if p.current != nil {
 		b = appendInt(key(b, "currentRevision"), *p.current)
 	}
-	if p.code == codeInvalid || p.cause == codeInvalid || p.pointer != "" {
-		b = appendString(key(b, "pointer"), p.pointer)
+	if p.pointer != nil {
+		b = appendString(key(b, "pointer"), *p.pointer)
+	}
+	if p.limit > 0 {
+		b = appendInt(key(b, "limit"), p.limit)
+	}
+	if p.size > 0 {
+		b = appendInt(key(b, "size"), p.size)
+	}
+	if p.why != nil {
+		b = appendList(key(b, "failures"), p.why, appendFailure)
 	}
 	if p.cause != "" {
 		b = appendInt(key(b, "index"), p.index)
@@ -218,6 +283,18 @@ func (p *problem) appendTo(b []byte, requestID string) []byte {
 		b = p.imported.appendTo(key(b, "imported"))
 	}
 	return append(appendString(key(b, "requestId"), requestID), "}}"...)
+}
+
+func appendFailure(b []byte, f *ext.SchemaFailure) []byte {
+	b = appendString(key(append(b, '{'), "pointer"), f.Pointer)
+	b = appendString(key(b, "location"), f.Location)
+	if f.Keyword != "" {
+		b = appendString(key(b, "keyword"), f.Keyword)
+	}
+	if f.Bound != "" {
+		b = append(key(b, "bound"), f.Bound...)
+	}
+	return append(appendString(key(b, "message"), f.Reason), '}')
 }
 
 var bodyErrors = web.BodyErrors{Announced: errLength, TooLarge: errLength, TooSlow: errSlowBody, Cut: errCutBody}

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"holdfast/internal/canonjson"
+	ext "holdfast/internal/extstorage"
 )
 
 // FuzzFields: what is taken apart and read member by member is what the parser of
@@ -104,7 +106,8 @@ func FuzzAppendString(f *testing.F) {
 func TestListEnds(t *testing.T) {
 	t.Parallel()
 	f := &fields{members: []member{{"l", []byte("[" + strings.Repeat("1,", 1<<20) + "1]")}}}
-	if list := f.list("l", 20); len(list) != 21 || cap(list) > 64 || f.err != nil {
+	list := f.list("l", 20)
+	if large, ok := errors.AsType[*ext.LimitError](f.err); !ok || large.Size != 1<<20+1 || large.Limit != 20 || large.Pointer != "/l" || len(list) != 20 || cap(list) > 64 {
 		t.Errorf("%d elements, room for %d, %v", len(list), cap(list), f.err)
 	}
 }

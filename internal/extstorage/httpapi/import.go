@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/web"
@@ -124,8 +123,8 @@ func (im *importer) read(lines io.Reader) error {
 		if err == nil {
 			err = im.add(line)
 		}
-		if errors.Is(err, canonjson.ErrTooLarge) {
-			err = &ext.ItemError{Index: im.done.Lines, Err: canonjson.ErrTooLarge}
+		if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under: those of steps are of another line
+			err = &ext.ItemError{Index: im.done.Lines, Err: large}
 		}
 		if err != nil {
 			return err
@@ -159,7 +158,7 @@ func incomplete(reason string) error {
 }
 
 // readLine reads up to the end of a line, without it: io.EOF when there is none,
-// canonjson.ErrTooLarge over maxLine. The line is good until the next call.
+// *ext.LimitError over maxLine. The line is good until the next call.
 func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -178,7 +177,7 @@ func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	}
 	switch {
 	case len(line) > maxLine:
-		return nil, canonjson.ErrTooLarge
+		return nil, &ext.LimitError{Limit: maxLine, Unit: "bytes in a line"}
 	case errors.Is(err, io.EOF) && len(line) > 0:
 		return line, nil
 	case err != nil && !errors.Is(err, io.EOF):

@@ -102,16 +102,17 @@ func (x *exchange) patchRecord() error {
 	if err != nil {
 		return err
 	}
-	return x.patch(x.query, patch)
+	return x.patch(x.query, patch, "")
 }
 
-func (x *exchange) patch(a arguments, patch canonjson.Value) error {
+// patch does a patch that stands at a place of the body.
+func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0))
 	if err = cmp.Or(a.fault(), err); err != nil {
 		return err
 	}
 	t.Value = patch
-	return x.do(&t)
+	return under(at, x.do(&t))
 }
 
 // incrementNames are the members of an increment.

@@ -235,8 +235,8 @@ func TestIncrement(t *testing.T) {
 	c.post(inc, `{"pointer":"/n","by":1}`).fails(404, "NOT_FOUND")
 	c.post(inc, `{"pointer":"/n/m","by":1.5,"create":true}`).is(http.StatusCreated).has("ETag", `"1"`).has("Location", c.path(records+"/k")).says(`{"revision":1,"sum":1.5}`)
 	c.post(inc, `{"pointer":"/n/m","by":-3,"min":-1.5,"max":0}`).is(http.StatusOK).says(`{"revision":2,"sum":-1.5}`)
-	c.post(inc, `{"pointer":"/n/m","by":-1,"min":-2}`).fails(400, "VALIDATION_FAILED", "pointer /n/m")
-	c.post(inc, `{"pointer":"/n","by":1}`).fails(400, "VALIDATION_FAILED", "pointer /n")
+	c.post(inc, `{"pointer":"/n/m","by":-1,"min":-2}`).fails(409, "BOUND_REACHED", "pointer /min")
+	c.post(inc, `{"pointer":"/n","by":1}`).fails(400, "VALIDATION_FAILED", "pointer /pointer")
 	c.get(records + "/k").says(`{"value":{"n":{"m":-1.5}},"revision":2}`)
 }
 

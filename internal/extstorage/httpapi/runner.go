@@ -82,10 +82,10 @@ var anyOperation = func() []string {
 // patchOf is a patch that stands in an envelope.
 func (x *exchange) patchOf(f *fields) error {
 	patch := f.value("patch", x.service.Limits().Value)
-	if patch == "" {
+	if patch == "" && f.err == nil {
 		f.fail("patch", "is missing")
 	}
-	return x.patch(f, patch)
+	return x.patch(f, patch, "/patch")
 }
 
 // Serve is the web.Handler of the internal listener.

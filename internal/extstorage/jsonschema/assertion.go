@@ -25,6 +25,8 @@ type assertion struct {
 	required []string
 	tags     []tag // of members
 	weight   int   // of the subschema's own keywords
+
+	alternative bool // required and tags tell whether it is meant; else the library has them
 }
 
 // tag is a member whose subschema is an `enum` or a `const`: in a union it
@@ -36,13 +38,17 @@ type tag struct {
 
 // asserts makes the assertion of every subschema that has keywords.
 func (d *document) asserts() map[*node]*assertion {
-	all := map[*node]*assertion{}
+	all, alternatives := map[*node]*assertion{}, d.alternatives()
 	for _, n := range d.nodes {
 		if len(n.keywords) > 0 {
 			all[n] = d.newAssertion(n)
+			all[n].alternative = alternatives[n]
 		}
 	}
 	for _, a := range all {
+		if !a.alternative {
+			continue // the library says of each member what is wrong with it
+		}
 		properties := a.node.object("properties")
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
 			if member := all[d.child(a.node, "properties", name)]; member != nil && (member.values != nil || member.constant != nil) {
@@ -50,6 +56,29 @@ func (d *document) asserts() map[*node]*assertion {
 			}
 		}
 		a.weight += len(a.tags)
+	}
+	return all
+}
+
+// alternatives are the subschemas of anyOf and oneOf, and those that the same value
+// is held against through them.
+func (d *document) alternatives() map[*node]bool {
+	all := map[*node]bool{}
+	var add func(n *node)
+	add = func(n *node) {
+		if !all[n] {
+			all[n] = true
+			for _, next := range n.here() {
+				add(next)
+			}
+		}
+	}
+	for _, n := range d.nodes {
+		for _, child := range n.same {
+			if parent := child.at[len(n.at)]; parent == "anyOf" || parent == "oneOf" {
+				add(child)
+			}
+		}
 	}
 	return all
 }
@@ -132,6 +161,8 @@ func size(v any) int {
 type refusal struct {
 	member     []string // one or none
 	reason     string
+	keyword    string
+	node       *node // that has the keyword
 	mismatched bool
 }
 
@@ -143,10 +174,10 @@ var errNoSteps = errors.New("no steps are left")
 // check holds a against v. The error is a *refusal.
 func (a *assertion) check(v any) error {
 	if a.types != nil && !slices.ContainsFunc(a.types, func(name string) bool { return is(v, name) }) {
-		return &refusal{reason: "must be " + strings.Join(a.types, " or "), mismatched: true}
+		return &refusal{reason: "must be " + strings.Join(a.types, " or "), keyword: "type", node: a.node, mismatched: true}
 	}
-	if reason := a.differs(v); reason != "" {
-		return &refusal{reason: reason, mismatched: true}
+	if keyword := a.differs(v); keyword != "" {
+		return &refusal{reason: reasonOf[keyword], keyword: keyword, node: a.node, mismatched: true}
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -154,20 +185,25 @@ func (a *assertion) check(v any) error {
 	}
 	for _, t := range a.tags {
 		if value, ok := object[t.member]; ok {
-			if reason := t.assert.differs(value); reason != "" {
-				return &refusal{member: []string{t.member}, reason: reason, mismatched: true}
+			if keyword := t.assert.differs(value); keyword != "" {
+				return &refusal{member: []string{t.member}, reason: reasonOf[keyword], keyword: keyword, node: t.assert.node, mismatched: true}
 			}
 		}
 	}
+	if !a.alternative {
+		return nil
+	}
 	for _, name := range a.required {
 		if _, ok := object[name]; !ok {
-			return &refusal{member: []string{name}, reason: "is required"}
+			return &refusal{member: []string{name}, reason: "is required", keyword: "required", node: a.node}
 		}
 	}
 	return nil
 }
 
-// differs tells why v is not a value of `enum` or `const`, or "".
+var reasonOf = map[string]string{"const": "must be the value of const", "enum": "must be one of the values of enum"}
+
+// differs is the keyword, `enum` or `const`, of which v is not a value, or "".
 func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {
 		return ""
@@ -175,11 +211,11 @@ func (a *assertion) differs(v any) string {
 	var space [64]byte
 	id := identify(space[:0], v)
 	if a.constant != nil && *a.constant != string(id) {
-		return "must be the value of const"
+		return "const"
 	}
 	if a.values != nil {
 		if _, ok := a.values[string(id)]; !ok {
-			return "must be one of the values of enum"
+			return "enum"
 		}
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/fault"
 )
@@ -15,6 +16,9 @@ import (
 func refused(t *testing.T, err error, pointer, words string) {
 	t.Helper()
 	e, ok := errors.AsType[*jsonschema.Error](err)
+	if value, isValue := errors.AsType[*ext.SchemaError](err); isValue {
+		e, ok = &jsonschema.Error{Pointer: value.Failures[0].Location, Reason: value.Failures[0].Reason}, true
+	}
 	if !ok {
 		t.Fatalf("%v is no *Error; want one at %q", err, pointer)
 	}

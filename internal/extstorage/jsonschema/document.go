@@ -25,14 +25,17 @@ const (
 	onInside               // what is in that value
 )
 
-// places are the keywords under which schemas stand, in the order in which the
-// document is walked. Those of older drafts are among them as far as the
-// library reads them in this one.
-var places = []struct {
+// place is a keyword under which schemas stand.
+type place struct {
 	keyword string
 	form    form
 	reach   reach
-}{
+}
+
+// places are the keywords under which schemas stand, in the order in which the
+// document is walked. Those of older drafts are among them as far as the
+// library reads them in this one.
+var places = []place{
 	{"$defs", dict, onNothing},
 	{"definitions", dict, onNothing},
 	{"contentSchema", one, onNothing},

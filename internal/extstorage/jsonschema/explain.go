@@ -1,6 +1,7 @@
 package jsonschema
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	ext "holdfast/internal/extstorage"
 )
 
 // failure is one reason why a value does not match. Mismatched says that the
@@ -17,48 +20,72 @@ import (
 type failure struct {
 	at         pointer
 	reason     string
+	keyword    string // "": none
+	node       *node  // the subschema; nil of a metaschema
 	mismatched bool
 	level      int // of the value that the subschema is held against: 0 is the whole
 	left       bool
 }
 
-// explain makes one error of the library's tree of failures. The library walks
-// maps, so its order is random: the first place in the value is taken, by
-// names and indexes, and there the first reason by the alphabet.
+// explain makes one error of the library's tree of failures for a schema document.
+// The library walks maps, so its order is random: the first place in the document is
+// taken, by names and indexes, and there the first reason by the alphabet.
 func explain(err error) *Error {
-	tree, ok := errors.AsType[*santhosh.ValidationError](err)
-	if !ok {
-		return &Error{Reason: "does not match the schema"}
-	}
-	f := first(tree)
-	return f.at.refuse(f.reason)
+	var none *document
+	first := none.failures(err)[0]
+	return first.at.refuse(first.reason)
 }
 
-// first is the failure that is told of a tree.
-func first(e *santhosh.ValidationError) failure {
+// failures are those of the library's tree: first the one that is told when only
+// one is, ext.MaxSchemaFailures at most. There is at least one.
+func (d *document) failures(err error) []failure {
+	if tree, ok := errors.AsType[*santhosh.ValidationError](err); ok {
+		return sorted(d.leaves(tree))
+	}
+	return []failure{{reason: noReason}}
+}
+
+const noReason = "does not match the schema"
+
+// sorted are failures in the order in which they are told, each once. What was left
+// over by others is no news.
+func sorted(all []failure) []failure {
+	slices.SortFunc(all, compareFailures)
+	all = slices.CompactFunc(all, func(a, b failure) bool { return compareFailures(a, b) == 0 })
+	if !all[0].left {
+		all = slices.DeleteFunc(all, func(f failure) bool { return f.left })
+	}
+	return all[:min(len(all), ext.MaxSchemaFailures)]
+}
+
+// leaves are the failures of a tree, in no order.
+func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
 		// Of the alternatives only the one that was meant says something.
-		meant := failures(e.Causes)
-		meant = slices.DeleteFunc(meant, func(f failure) bool { return f.mismatched && f.level == len(e.InstanceLocation) })
-		if len(meant) == 1 {
-			return meant[0]
+		meant := 0
+		for _, alternative := range e.Causes {
+			reasons := d.leaves(alternative)
+			if first := slices.MinFunc(reasons, compareFailures); first.mismatched && first.level == len(e.InstanceLocation) {
+				continue
+			}
+			meant++
+			all = reasons
+		}
+		if meant == 1 {
+			return all
 		}
 	case *kind.Contains, *kind.MinContains, *kind.PropertyNames, *kind.Not:
 		// What the causes say is about other values than this one.
 	default:
-		if all := failures(e.Causes); len(all) > 0 {
-			return slices.MinFunc(all, compareFailures)
+		for _, cause := range e.Causes {
+			all = append(all, d.leaves(cause)...)
+		}
+		if len(all) > 0 {
+			return all
 		}
 	}
-	return leaf(e)
-}
-
-func failures(causes []*santhosh.ValidationError) (all []failure) {
-	for _, cause := range causes {
-		all = append(all, first(cause))
-	}
-	return all
+	return d.leaf(e)
 }
 
 // compareFailures puts first what is told first.
@@ -91,30 +118,140 @@ func isIndex(token string) bool {
 	return err == nil
 }
 
-// leaf is a failure that has no cause of its own.
-func leaf(e *santhosh.ValidationError) failure {
-	f := failure{at: slices.Clone(e.InstanceLocation)}
+// leaf is what a failure says that has no cause of its own.
+func (d *document) leaf(e *santhosh.ValidationError) []failure {
+	f := failure{at: slices.Clone(e.InstanceLocation), node: d.nodeAt(e.SchemaURL)}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Format:
 		if r, ok := errors.AsType[*refusal](k.Err); ok {
-			return failure{at: f.at.add(r.member...), reason: r.reason, mismatched: r.mismatched, level: len(f.at)}
+			return []failure{{at: f.at.add(r.member...), reason: r.reason, keyword: r.keyword, node: r.node, mismatched: r.mismatched, level: len(f.at)}}
 		}
-		f.reason = "does not match the schema"
+		f.reason = noReason
 	case *kind.FalseSchema:
 		f.reason = "is not allowed"
+		if f.node != nil {
+			f.keyword, f.node = f.node.under(), nil
+		}
 		f.left = strings.HasSuffix(e.SchemaURL, "/unevaluatedProperties") || strings.HasSuffix(e.SchemaURL, "/unevaluatedItems")
 	case *kind.AdditionalProperties:
-		f.at, f.reason = f.at.add(slices.Min(k.Properties)), "is not allowed by additionalProperties"
+		f.keyword, f.reason = "additionalProperties", "is not allowed by additionalProperties"
+		return f.each(k.Properties)
+	case *kind.Required:
+		if f.node == nil { // of the metaschema
+			f.reason = "lacks a required member"
+			break
+		}
+		f.keyword, f.reason = "required", "is required"
+		return f.each(k.Missing)
 	case *kind.PropertyNames:
+		f.keyword = "propertyNames"
 		f.at, f.reason = f.at.add(k.Property), "has a name that propertyNames does not allow"
 	default:
-		f.reason = reason(k)
+		f.keyword = keywordOf(k)
+		f.reason = reason(k, f.number())
 	}
-	return f
+	return []failure{f}
 }
 
-// reason says what a keyword wants, in words that hold nothing of the value.
-func reason(k santhosh.ErrorKind) string {
+// each is the failure at each of some members.
+func (f *failure) each(names []string) []failure {
+	all := make([]failure, len(names))
+	for i, name := range names {
+		all[i] = *f
+		all[i].at = f.at.add(name)
+	}
+	return all
+}
+
+// nodeAt is the subschema with a URL that the library gave it; nil when there is none.
+func (d *document) nodeAt(url string) *node {
+	if d == nil {
+		return nil
+	}
+	n, _ := d.target(d.nodes[0].resource, url)
+	return n
+}
+
+// under is the keyword under which a subschema stands; "" for the document.
+func (n *node) under() string {
+	for i := len(n.at) - 1; i >= max(len(n.at)-2, 0); i-- {
+		if slices.ContainsFunc(places, func(p place) bool { return p.keyword == n.at[i] }) {
+			return n.at[i]
+		}
+	}
+	return ""
+}
+
+// keywordOf is the keyword that a failure of the library is about.
+func keywordOf(k santhosh.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Not:
+		return "not"
+	case *kind.RefCycle:
+		return "$ref"
+	case *kind.Schema, *kind.Group, *kind.Reference:
+		return ""
+	default:
+		path := k.KeywordPath()
+		if len(path) == 0 {
+			return ""
+		}
+		return path[0]
+	}
+}
+
+// bytes of a bound that is told, and of a number in a sentence.
+const (
+	maxBound  = 256
+	maxInText = 32
+)
+
+// bound is what the schema has under the keyword, in JSON; "" when that is a
+// schema, or long.
+func (f *failure) bound() string {
+	if f.node == nil || slices.ContainsFunc(places, func(p place) bool { return p.keyword == f.keyword }) {
+		return ""
+	}
+	value, ok := f.node.keywords[f.keyword]
+	if !ok {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil || len(text) > maxBound {
+		return ""
+	}
+	return string(text)
+}
+
+// number is a bound that is a number, when it is short.
+func (f *failure) number() string {
+	if f.node == nil {
+		return ""
+	}
+	n, _ := f.node.keywords[f.keyword].(json.Number)
+	if len(n) > maxInText {
+		return ""
+	}
+	return string(n)
+}
+
+// reason says what a keyword wants, in words that hold nothing of the value; bound is
+// its number, if it has one.
+func reason(k santhosh.ErrorKind, bound string) string {
+	if bound != "" {
+		switch k.(type) {
+		case *kind.Minimum:
+			return "must be at least " + bound
+		case *kind.Maximum:
+			return "must be at most " + bound
+		case *kind.ExclusiveMinimum:
+			return "must be greater than " + bound
+		case *kind.ExclusiveMaximum:
+			return "must be less than " + bound
+		case *kind.MultipleOf:
+			return "must be a multiple of " + bound
+		}
+	}
 	switch k := k.(type) {
 	case *kind.Type: // of the metaschema, as the next three: assertions have their own
 		return "must be " + strings.Join(k.Want, " or ")
@@ -122,8 +259,6 @@ func reason(k santhosh.ErrorKind) string {
 		return "must be one of the values of enum"
 	case *kind.Const:
 		return "must be the value of const"
-	case *kind.Required:
-		return "lacks a required member"
 	case *kind.Not:
 		return "matches a schema that not forbids"
 	case *kind.AnyOf:
@@ -159,6 +294,6 @@ func reason(k santhosh.ErrorKind) string {
 		if path := k.KeywordPath(); len(path) > 0 {
 			return "does not match " + path[0] // a keyword of the draft
 		}
-		return "does not match the schema"
+		return noReason
 	}
 }

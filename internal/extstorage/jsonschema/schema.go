@@ -12,11 +12,13 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"holdfast/internal/canonjson"
+	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 )
 
-// maxExplain is the steps that may be spent on saying where an invalid value is
-// wrong: the library keeps every failure of every alternative in memory.
+// maxExplain is the steps that may be spent on saying where an invalid value, or a
+// part of one, is wrong: the library keeps every failure of every alternative in
+// memory.
 const maxExplain = MaxSteps / 20
 
 // Schema is a compiled schema document, for any number of goroutines.
@@ -98,9 +100,9 @@ func (s *Schema) bytes() int {
 	return s.fixed + s.made*s.each
 }
 
-// Validate checks a value by the schema: nil, or an *Error with the pointer into
-// the value, always the same one for the same value. While all instances are in use
-// it waits, at most until ctx ends.
+// Validate checks a value by the schema: nil, or an *ext.SchemaError, whose pointers
+// are its locations. It is always the same for the same value. While all instances
+// are in use it waits, at most until ctx ends.
 func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 	v, err := decodeValue(value)
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 }
 
 // errTooManySteps is the end of a validation that took MaxSteps.
-var errTooManySteps = &Error{Reason: "takes too many steps to be checked by the schema"}
+var errTooManySteps = &ext.SchemaError{Failures: []ext.SchemaFailure{{Reason: "takes too many steps to be checked by the schema"}}}
 
 // hold is Validate of a value that decode made.
 func (s *Schema) hold(ctx context.Context, v any) error {
@@ -130,9 +132,18 @@ func (s *Schema) hold(ctx context.Context, v any) error {
 	i.steps = maxExplain
 	err = i.whole.Validate(v)
 	if err == nil || i.steps < 0 {
-		return &Error{Reason: "does not match the schema"}
+		return refused(s.search(i, v))
 	}
-	return explain(err)
+	return refused(s.document.failures(err))
+}
+
+func refused(failures []failure) error {
+	e := &ext.SchemaError{Failures: make([]ext.SchemaFailure, len(failures))}
+	for i := range failures {
+		f, at := &failures[i], failures[i].at.String()
+		e.Failures[i] = ext.SchemaFailure{Pointer: at, Location: at, Keyword: f.keyword, Bound: f.bound(), Reason: f.reason}
+	}
+	return e
 }
 
 // take gives an instance that nobody uses, and waits for one when no more may be
@@ -225,8 +236,11 @@ func (s *Schema) forLibrary(n *node) any {
 	}
 	keywords := make(map[string]any, len(n.keywords)+1)
 	maps.Copy(keywords, n.keywords)
-	for _, keyword := range []string{"type", "enum", "const", "required"} {
+	for _, keyword := range []string{"type", "enum", "const"} {
 		delete(keywords, keyword)
+	}
+	if s.asserts[n].alternative {
+		delete(keywords, "required")
 	}
 	keywords["format"] = formatOf(n)
 	for _, p := range places {

@@ -73,15 +73,15 @@ var validity = []struct{ schema, good, bad, pointer, reason string }{
 	{`{"minLength":2}`, `"äö"`, `"ä"`, "", "must have at least 2 characters"},
 	{`{"maxLength":2}`, `"äö"`, `"äöü"`, "", "must have at most 2 characters"},
 	{`{"pattern":"^a"}`, `"ab"`, `"ba"`, "", "does not match pattern"},
-	{`{"minimum":1.5}`, `1.5`, `1.4999999999999999999999`, "", "does not match minimum"},
-	{`{"maximum":9007199254740993}`, `9007199254740993`, `9007199254740994`, "", "does not match maximum"},
+	{`{"minimum":1.5}`, `1.5`, `1.4999999999999999999999`, "", "must be at least 1.5"},
+	{`{"maximum":9007199254740993}`, `9007199254740993`, `9007199254740994`, "", "must be at most 9007199254740993"},
 	{`{"const":9007199254740993}`, `9007199254740993`, `9007199254740992`, "", "must be the value of const"},
-	{`{"exclusiveMinimum":1e300}`, `10e300`, `1e300`, "", "does not match exclusiveMinimum"},
-	{`{"exclusiveMaximum":0}`, `-1e-300`, `0`, "", "does not match exclusiveMaximum"},
-	{`{"multipleOf":0.1}`, `0.3`, `0.35`, "", "does not match multipleOf"},
-	{`{"multipleOf":0.01}`, `4.35`, `4.355`, "", "does not match multipleOf"},
-	{`{"allOf":[{"minimum":1},{"minimum":2}]}`, `2`, `1`, "", "does not match minimum"},
-	{`{"anyOf":[{"type":"null"},{"minimum":2}]}`, `2`, `1`, "", "does not match minimum"},
+	{`{"exclusiveMinimum":1e300}`, `10e300`, `1e300`, "", "must be greater than 1e300"},
+	{`{"exclusiveMaximum":0}`, `-1e-300`, `0`, "", "must be less than 0"},
+	{`{"multipleOf":0.1}`, `0.3`, `0.35`, "", "must be a multiple of 0.1"},
+	{`{"multipleOf":0.01}`, `4.35`, `4.355`, "", "must be a multiple of 0.01"},
+	{`{"allOf":[{"minimum":1},{"minimum":2}]}`, `2`, `1`, "", "must be at least 2"},
+	{`{"anyOf":[{"type":"null"},{"minimum":2}]}`, `2`, `1`, "", "must be at least 2"},
 	{`{"anyOf":[{"maximum":0},{"minimum":2}]}`, `2`, `1`, "", "matches none of anyOf"},
 	{`{"oneOf":[{"type":"null"},{"type":"array"}]}`, `[]`, `1`, "", "matches none of oneOf"},
 	{`{"oneOf":[{"minimum":0},{"minimum":1}]}`, `0`, `1`, "", "matches more than one of oneOf"},
@@ -141,13 +141,16 @@ func TestSteps(t *testing.T) {
 		fmt.Fprintf(&words, `,"w%d"`, i)
 	}
 	deep := strings.Repeat(`{"a":`, 31) + `1` + strings.Repeat(`}`, 31)
-	large := `[1e300` + strings.Repeat(`,1e300`, 230) + `]` // no more of them make a value
+	large := `[1e300` + strings.Repeat(`,1e300`, 230) + `]`
+	larger := `[1e300` + strings.Repeat(`,1e300`, 1_770) + `]` // no more of them make a value
 	long := `[1` + strings.Repeat(`,123456789012345678901`, 2_900) + `]`
 	for _, c := range []struct{ name, schema, value, refuses string }{
 		{"the largest plain value", `{"items":{"type":["object","integer"],"properties":{"a":{"type":"integer"},"b":{"items":{"minimum":0}},"c":{"maxLength":100}}}}`, `[0` + records.String() + `]`, ""},
 		{"an enum of many numbers", `{"items":{"enum":[-1` + numbers.String() + `]}}`, `[0` + numbers.String() + `]`, ""},
 		{"many required members", `{"items":{"required":["w"` + words.String() + `]}}`, `[{}` + strings.Repeat(`,{}`, 20_000) + `]`, "too many steps"},
 		{"many large numbers", `{"items":{"anyOf":[{"multipleOf":1}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, large, ""},
+		{"the most large numbers", `{"items":{"anyOf":[{"multipleOf":1}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, larger, ""},
+		{"large numbers that match no alternative", `{"items":{"anyOf":[{"type":"null"}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, larger, "too many steps"},
 		{"many long numbers", `{"items":{"anyOf":[{"type":"null"}` + strings.Repeat(`,{"multipleOf":7}`, 90) + `]}}`, long, "too many steps"},
 		{"unique objects", `{"uniqueItems":true}`, `[[]` + words.String() + `]`, ""},
 		{"a tree of indistinct alternatives", `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`, deep, "too many steps"},

@@ -14,6 +14,7 @@ func valueChecks() []check {
 		{"CanonicalText", canonicalText},
 		{"ExactNumbers", exactNumbers},
 		{"NumbersOfManyDigits", numbersOfManyDigits},
+		{"NumbersOfManyZeros", numbersOfManyZeros},
 		{"LargestValue", largestValue},
 		{"Metadata", metadata},
 		{"Keys", keyNames},
@@ -58,6 +59,17 @@ func exactNumbers(t *testing.T, u *user) {
 func numbersOfManyDigits(t *testing.T, u *user) {
 	nines := strings.Repeat("9", canonjson.MaxDigits)
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
+}
+
+// numbersOfManyZeros: values full of exponents, which an engine may write out, come
+// back as they were put, alone and in a list.
+func numbersOfManyZeros(t *testing.T, u *user) {
+	full := func(number string) string {
+		n := ext.MaxValueBytes / (len(number) + 1)
+		return "[" + strings.Repeat(number+",", n-1) + number + "]"
+	}
+	wantKept(t, u, "["+strings.Repeat("6.62607015e-34,", 3_000)+"6.62607015e-34]", full("1e-45"), full("-1e38"), full("3.40282347e38"),
+		"["+strings.Repeat("1e308,", 1_700)+"-1e-308]")
 }
 
 // largestValue: 64 KiB of value and 4 KiB of metadata come back whole, from a

@@ -1,0 +1,242 @@
+package jsonschema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
+
+	ext "holdfast/internal/extstorage"
+)
+
+// search looks for what is wrong with a value that takes more than maxExplain steps
+// to explain as a whole. It asks for the verdict on each part by the subschema that
+// is meant for it, which takes no memory, goes into those that fail, and explains
+// one as soon as it is small enough.
+type search struct {
+	schema   *Schema
+	instance *instance
+	opposite santhosh.Schema // of the part that is asked about
+	left     int             // steps
+	found    []failure
+}
+
+// search is at most MaxSteps long. There is at least one failure.
+func (s *Schema) search(i *instance, v any) []failure {
+	e := &search{schema: s, instance: i, opposite: *i.opposite, left: MaxSteps}
+	e.opposite.Ref = nil
+	e.descend(i.whole, v, nil)
+	return sorted(e.found)
+}
+
+func (e *search) done() bool { return e.left < 0 || len(e.found) >= ext.MaxSchemaFailures }
+
+// within does what takes steps, at most so many, and reports whether they were enough.
+func (e *search) within(most int, fn func()) bool {
+	last := most >= e.left
+	most = min(most, e.left)
+	e.instance.steps = most
+	fn()
+	enough := e.instance.steps >= 0
+	if e.left -= most - max(e.instance.steps, 0); last && !enough {
+		e.left = -1
+	}
+	return enough
+}
+
+// refuses reports whether a subschema does not hold for v. Under a `not` the library
+// stops at the first failure and does not write reasons.
+func (e *search) refuses(sub *santhosh.Schema, v any) bool {
+	e.opposite.Not = sub
+	var err error
+	return e.within(e.left, func() { err = e.opposite.Validate(v) }) && err == nil
+}
+
+// enter finds what is wrong with v, which a subschema refuses.
+func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
+	var err error
+	if e.within(maxExplain, func() { err = sub.Validate(v) }) && err != nil {
+		e.add(at, err)
+		return
+	}
+	e.descend(sub, v, at)
+}
+
+// add adds the failures of the library's tree for the value at a place.
+func (e *search) add(at pointer, err error) {
+	for _, f := range e.schema.document.failures(err) {
+		f.at = at.add(f.at...)
+		e.found = append(e.found, f)
+	}
+}
+
+// descend is enter of a v that is too large to be explained.
+func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
+	before := len(e.found)
+	e.own(sub, v, at)
+	e.inPlace(sub, v, at)
+	e.parts(sub, v, at)
+	if len(e.found) == before {
+		e.found = append(e.found, failure{at: at, reason: noReason})
+	}
+}
+
+// own holds v against the keywords that look at it alone.
+func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
+	if e.done() {
+		return
+	}
+	alone := *sub
+	alone.Ref, alone.DynamicRef, alone.Not, alone.If, alone.Then, alone.Else = nil, nil, nil, nil, nil, nil
+	alone.AllOf, alone.AnyOf, alone.OneOf, alone.DependentSchemas, alone.Dependencies = nil, nil, nil, nil, nil
+	alone.Properties, alone.PatternProperties, alone.AdditionalProperties, alone.UnevaluatedProperties = nil, nil, nil, nil
+	alone.PrefixItems, alone.Items2020, alone.Contains, alone.UnevaluatedItems = nil, nil, nil, nil
+	var err error
+	if e.within(maxExplain, func() { err = alone.Validate(v) }) && err != nil {
+		e.add(at, err)
+	}
+	// These look at parts, and say nothing of them.
+	only := e.opposite
+	only.Not = sub.Not
+	e.keyword("not", sub.Not, &only, v, at)
+	only.Not, only.Contains, only.MinContains, only.MaxContains = nil, sub.Contains, sub.MinContains, sub.MaxContains
+	e.keyword("contains", sub.Contains, &only, v, at)
+}
+
+// keyword holds v against a schema that has one keyword, unless there is none.
+func (e *search) keyword(name string, under, only *santhosh.Schema, v any, at pointer) {
+	if under != nil && !e.done() && e.refuses(only, v) {
+		e.found = append(e.found, failure{at: at, reason: "does not match " + name, keyword: name})
+	}
+}
+
+// inPlace goes into the subschemas that are held against v as well.
+func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
+	same := slices.Clone(sub.AllOf)
+	if sub.Ref != nil {
+		same = append(same, sub.Ref)
+	}
+	if sub.DynamicRef != nil {
+		same = append(same, sub.DynamicRef.Ref)
+	}
+	if sub.If != nil && !e.done() {
+		branch := sub.Then
+		if e.refuses(sub.If, v) {
+			branch = sub.Else
+		}
+		if branch != nil {
+			same = append(same, branch)
+		}
+	}
+	if object, ok := v.(map[string]any); ok {
+		for _, name := range slices.Sorted(maps.Keys(sub.DependentSchemas)) {
+			if _, there := object[name]; there {
+				same = append(same, sub.DependentSchemas[name])
+			}
+		}
+	}
+	for _, other := range same {
+		if !e.done() && e.refuses(other, v) {
+			e.descend(other, v, at)
+		}
+	}
+	e.alternatives(sub.AnyOf, "anyOf", v, at)
+	e.alternatives(sub.OneOf, "oneOf", v, at)
+}
+
+// alternatives goes into the one that was meant, when that can be told.
+func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at pointer) {
+	if len(all) == 0 || e.done() {
+		return
+	}
+	var meant []*santhosh.Schema
+	matching := 0
+	for _, one := range all {
+		switch {
+		case !e.refuses(one, v):
+			matching++
+		case !e.mismatched(one, v):
+			meant = append(meant, one)
+		}
+	}
+	none := failure{at: at, reason: "matches none of " + keyword, keyword: keyword}
+	switch {
+	case e.left < 0:
+	case matching == 0 && len(meant) == 1:
+		e.descend(meant[0], v, at)
+	case matching == 0:
+		e.found = append(e.found, none)
+	case matching > 1 && keyword == "oneOf":
+		none.reason = "matches more than one of oneOf"
+		e.found = append(e.found, none)
+	}
+}
+
+// mismatched reports whether a subschema, or one that it refers to, was not meant for v.
+func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
+	for ; sub != nil; sub = sub.Ref {
+		if sub.Format == nil {
+			continue
+		}
+		if r, ok := sub.Format.Validate(v).(*refusal); ok { //nolint:errorlint // an assertion's own
+			return r.mismatched
+		}
+	}
+	return false
+}
+
+// parts goes into the members or items of v that fail.
+func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
+	part := func(by *santhosh.Schema, v any, token string) {
+		if by != nil && !e.done() && e.refuses(by, v) {
+			e.enter(by, v, at.add(token))
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			for _, by := range e.meantFor(sub, name, at) {
+				part(by, v[name], name)
+			}
+		}
+	case []any:
+		for i, item := range v {
+			by := sub.Items2020
+			if i < len(sub.PrefixItems) {
+				by = sub.PrefixItems[i]
+			}
+			part(by, item, strconv.Itoa(i))
+		}
+	}
+}
+
+// meantFor are the subschemas for a member. One that is not allowed fails here.
+func (e *search) meantFor(sub *santhosh.Schema, name string, at pointer) (all []*santhosh.Schema) {
+	if by, ok := sub.Properties[name]; ok {
+		all = append(all, by)
+	}
+	byPattern := map[string]*santhosh.Schema{}
+	for pattern, by := range sub.PatternProperties {
+		if pattern.MatchString(name) {
+			byPattern[pattern.String()] = by
+		}
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(byPattern)) {
+		all = append(all, byPattern[pattern])
+	}
+	if len(all) > 0 {
+		return all
+	}
+	switch additional := sub.AdditionalProperties.(type) {
+	case bool:
+		if !additional && !e.done() {
+			e.found = append(e.found, failure{
+				at: at.add(name), reason: "is not allowed by additionalProperties", keyword: "additionalProperties",
+			})
+		}
+	case *santhosh.Schema:
+		all = append(all, additional)
+	}
+	return all
+}
