@@ -17,6 +17,10 @@ const (
 	schemasKept  = 512     // documents of up to 64 KiB
 	freeKept     = 20_000  // namespaces that have no schema: most
 
+	// CacheBytes is the most memory that these take: mostly claims and documents of
+	// the largest size.
+	CacheBytes = grantsKept*(8<<10) + schemasKept*MaxSchemaBytes + 8<<20
+
 	// installAge is how old a registered install may be that requests are judged
 	// by: so long after it, or one of its tokens, was revoked every process refuses it.
 	installAge = time.Second

@@ -98,6 +98,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	if opened.Mounts, err = s.mounts(); err != nil {
 		return opened, err
 	}
+	opened.CacheBytes = ext.CacheBytes + validator.MemoryBytes()
 	opened.Ready = s.opened.Ping
 	for kind, name := range sweepNames {
 		opened.Jobs = append(opened.Jobs, sweep.Job{

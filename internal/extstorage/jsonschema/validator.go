@@ -26,6 +26,12 @@ func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator
 // Cache returns the state of the cache of compiled schemas.
 func (v *Validator) Cache() CacheStats { return v.cache.Stats() }
 
+// MemoryBytes is the most memory that the validator takes: compiled schemas, and those
+// that are being compiled.
+func (v *Validator) MemoryBytes() int64 {
+	return int64(v.cache.Stats().Capacity + Compilations*CompileMemory)
+}
+
 // Validate implements ext.Validators.
 func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document []byte, value canonjson.Value) error {
 	e, err := v.cache.Acquire(ctx, string(tenant), document)

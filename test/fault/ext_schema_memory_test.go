@@ -1,0 +1,128 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// One tenant registers schemas that are as large as they may be, activates them and
+// writes by each. The memory of the server stays within the budget of schemas, and a
+// tenant that writes by a schema of its own is answered. No more is sent than the
+// default rates let through.
+func TestSchemaMemory(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{extService()}, both(), schemaMemory)
+}
+
+const (
+	// schemaMemoryLimit is extstorage.schema_memory here: the least that may be set.
+	schemaMemoryLimit = 16 << 20
+
+	hostileSchemas = 40
+)
+
+// hostileSchema is a document whose compiled schema takes 1 to 3 MB, another one for
+// each i.
+func hostileSchema(i int) string {
+	numbers := make([]string, 9_000)
+	for n := range numbers {
+		numbers[n] = strconv.Itoa(n)
+	}
+	return fmt.Sprintf(`{"title":"%d","enum":[%s],"pattern":"[a-z\\p{L}]{500}x%d"}`, i, strings.Join(numbers, ","), i)
+}
+
+func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
+	h := openHouse(t, 0, data, append(vars, "HOLDFAST_EXTSTORAGE__SCHEMA_MEMORY="+strconv.Itoa(schemaMemoryLimit))...)
+	namespaces := map[string]string{}
+	for i := range hostileSchemas {
+		namespaces[fmt.Sprint("ns", i)] = "rw"
+	}
+	attackers := []*install{newInstall(t, 1), newInstall(t, 2)} // of one tenant: an install has 32 namespaces
+	for _, in := range attackers {
+		in.token = extToken(t, in.id, namespaces, time.Now(), time.Hour)
+	}
+	neighbour := newInstall(t, 3)
+	neighbour.token = tenantToken(t, "6b1f0a9e-2d4c-4f8b-8a3e-5c7d9e0f1a2b", neighbour.id, map[string]string{"ns": "rw"}, time.Now(), time.Hour)
+	h.setSchema(neighbour, "ns", `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+	put := func(in *install, ns, value string, i int) {
+		status := http.StatusCreated
+		if i > 0 {
+			status = http.StatusOK
+		}
+		h.want(in, status, call{method: http.MethodPut, path: "/namespaces/" + ns + "/records/k", body: `{"value":` + value + `}`})
+	}
+	put(neighbour, "ns", `{"n":0}`, 0)
+	h.forgetPeak()
+
+	over := make(chan struct{})
+	puts := 0
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for ; !closed(over); puts++ {
+			put(neighbour, "ns", fmt.Sprintf(`{"n":%d}`, puts), 1)
+			pause(over, 100*time.Millisecond)
+		}
+	})
+	var all sync.WaitGroup
+	work := make(chan int)
+	for range 8 {
+		all.Go(func() {
+			for i := range work {
+				ns, attacker := fmt.Sprint("ns", i), attackers[i%2]
+				h.setSchema(attacker, ns, hostileSchema(i))
+				put(attacker, ns, "7", 0)
+				put(attacker, ns, "8", 1)
+			}
+		})
+	}
+	for i := range hostileSchemas {
+		work <- i
+	}
+	close(work)
+	all.Wait()
+	wide := h.want(attackers[0], http.StatusBadRequest, call{method: http.MethodPost, path: "/namespaces/ns0/schemas", body: `{"schema":{"pattern":"^[a-z\\p{L}]{900}x0"}}`})
+	if text := wide.Body; !strings.Contains(text, `"pointer":"/schema/pattern"`) || !strings.Contains(text, "500000 ranges") {
+		t.Errorf("a wide class: %s", text)
+	}
+	close(over)
+	beside.Wait()
+
+	peak := h.resident("VmHWM")
+	t.Logf("%d MB at the peak, %d puts of the neighbour", peak>>20, puts)
+	if most := int64(schemaMemoryLimit + besideBudget); peak > most {
+		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, most>>20)
+	}
+	h.server.AwaitAnswer("/metrics", func(_ int, metrics string) bool {
+		held, given := metric(metrics, "storage_schema_cache_bytes"), metric(metrics, "storage_schema_cache_evictions_total")
+		return held <= schemaMemoryLimit && held > schemaMemoryLimit/2 && given > hostileSchemas/2
+	})
+}
+
+// setSchema registers and activates the first schema of a namespace.
+func (h *house) setSchema(in *install, ns, document string) {
+	h.t.Helper()
+	path := "/namespaces/" + ns + "/schemas"
+	made := h.want(in, http.StatusCreated, call{method: http.MethodPost, path: path, body: `{"schema":` + document + `}`})
+	var schema struct{ Version int }
+	if err := json.Unmarshal([]byte(made.Body), &schema); err == nil {
+		h.want(in, http.StatusOK, call{
+			method: http.MethodPatch, path: fmt.Sprint(path, "/", schema.Version), body: `{"status":"active"}`,
+			header: map[string]string{"Content-Type": "application/json"},
+		})
+	}
+}
+
+// metric is the value of a metric without labels.
+func metric(metrics, name string) (n float64) {
+	if found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(metrics); found != nil {
+		n, _ = strconv.ParseFloat(found[1], 64)
+	}
+	return n
+}
