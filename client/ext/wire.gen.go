@@ -377,6 +377,29 @@ type ImportResult struct {
 	Written int64 `json:"written"`
 }
 
+// ImportSchema One line of an import that brings a schema. createdAt, updatedAt and createdBy are not restored.
+type ImportSchema struct {
+	// CreatedAt A time by RFC 3339.
+	CreatedAt *ImportTime `json:"createdAt,omitempty"`
+	CreatedBy *string     `json:"createdBy,omitempty"`
+
+	// Namespace The name of a namespace.
+	Namespace Namespace `json:"namespace"`
+
+	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
+	Schema SchemaDocument `json:"schema"`
+
+	// Status Where a schema stands in its life. At most one of a namespace is active: what is written is held against that.
+	Status SchemaStatus `json:"status"`
+
+	// UpdatedAt A time by RFC 3339.
+	UpdatedAt *ImportTime `json:"updatedAt,omitempty"`
+	Version   int32       `json:"version"`
+}
+
+// ImportTime A time by RFC 3339.
+type ImportTime = string
+
 // IncrementRequest An increment keeps metadata and time to live. A sum below min or above max is refused.
 type IncrementRequest struct {
 	// By A number with its exact decimal value.

@@ -2,7 +2,6 @@ package extstorage
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"holdfast/internal/canonjson"
@@ -111,7 +110,12 @@ type Write struct {
 
 // Restores reports whether the write takes over what was written elsewhere.
 func (w *Write) Restores() bool {
-	return w.After > 0 || slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Restored != nil })
+	for i := range w.Ops {
+		if w.Ops[i].Restored != nil {
+			return true
+		}
+	}
+	return w.After > 0
 }
 
 // Caller is who made a write, as the audit names it.

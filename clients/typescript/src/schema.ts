@@ -863,20 +863,44 @@ export interface components {
         };
         /** @description One line of an export: the first, then schemas in the order of namespace and version, then records in the order of namespace and key, with cursors between them, and the last. */
         ExportLine: components["schemas"]["ExportHeader"] | components["schemas"]["Schema"] | components["schemas"]["Record"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
+        /**
+         * @description A time by RFC 3339.
+         * @example 2026-11-21T15:04:05.123Z
+         */
+        ImportTime: string;
+        /** @description One line of an import that brings a schema. createdAt, updatedAt and createdBy are not restored. */
+        ImportSchema: {
+            namespace: components["schemas"]["Namespace"];
+            /** Format: int32 */
+            version: number;
+            status: components["schemas"]["SchemaStatus"];
+            schema: components["schemas"]["SchemaDocument"];
+            createdAt?: components["schemas"]["ImportTime"];
+            updatedAt?: components["schemas"]["ImportTime"];
+            createdBy?: string | null;
+        };
         /** @description One line of an import that brings a record. It expires at most 30 days ahead. revision, etag, createdAt and updatedAt are not restored. */
         ImportRecord: {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
             value: components["schemas"]["Value"];
             metadata?: components["schemas"]["Metadata"];
-            ttlExpiresAt?: components["schemas"]["ExpiresAt"];
+            /** @description A time by RFC 3339; null: it does not expire. */
+            ttlExpiresAt?: string | null;
             revision?: components["schemas"]["Revision"];
             etag?: string;
-            createdAt?: components["schemas"]["Time"];
-            updatedAt?: components["schemas"]["Time"];
+            createdAt?: components["schemas"]["ImportTime"];
+            updatedAt?: components["schemas"]["ImportTime"];
         };
         /** @description One line of an import. The last is that of an export, and counts the records before it. */
-        ImportLine: components["schemas"]["ExportHeader"] | components["schemas"]["Schema"] | components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
+        ImportLine: {
+            /** @constant */
+            export: 1;
+            /** Format: int64 */
+            records?: number;
+            /** Format: int64 */
+            lastChange?: number;
+        } | components["schemas"]["ImportSchema"] | components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /** @description What an import did. */
         ImportResult: {
             /** Format: int64 */

@@ -34,6 +34,10 @@ func FuzzHandler(f *testing.F) {
 		add(route.Method, strings.TrimPrefix(path, c.path("")), bodyFor[route.ID])
 	}
 	add("POST", "/import", `{"namespace":"a","key":"i","value":1,"ttlExpiresAt":"2026-09-21T15:13:20.123Z"}`+"\n{\"cursor\":\"x\"}\n\n")
+	add("POST", "/import", `{"export":1,"records":1,"lastChange":7}
+{"namespace":"a","version":3,"status":"active","schema":{"type":"number"},"createdAt":"2026-09-21T15:13:20Z","updatedAt":"2026-09-21T15:13:20Z","createdBy":null}
+{"namespace":"a","key":"i","value":1,"revision":2,"etag":"\"5\"","createdAt":"2026-09-21T15:13:20Z","updatedAt":"2026-09-21T15:13:20Z"}
+{"complete":true,"records":1,"schemas":1}`)
 	add("POST", "/batch", `{"ops":[{"op":"increment","namespace":"a","key":"k","pointer":"/n","by":1},{"op":"check","namespace":"a","key":"k","ifMatch":"*"}]}`)
 	add("GET", records+"/%2E%2e", "")
 	f.Add(byte(2), records+"/k", `"1", W/"2",*`, []byte(`{"value":1}`))
