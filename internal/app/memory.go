@@ -26,48 +26,65 @@ const (
 	// baseMemory is what the server has besides budgets and caches: 10 MB when idle,
 	// 20 KB for each connection, the work of a request that is not charged, and what
 	// the garbage collector needs so that it does not run all the time.
-	baseMemory = 48 << 20
+	baseMemory = 40 << 20
 )
 
 // limitMemory tells the runtime how much memory the server may have, so that the
-// garbage collector runs before it has more. operator is the variable GOMEMLIMIT,
-// which the runtime has read already; "" when it is not set.
-func (a *App) limitMemory(operator string) {
-	heap, outside := a.memoryNeeded()
+// garbage collector runs before it has more. Without the operator's own GOMEMLIMIT it
+// returns a function that adjusts the limit to the caches as they are: space that they
+// do not use is not for garbage.
+func (a *App) limitMemory() (adjust func()) {
+	now, most, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
-	limit, source := heap, "settings"
-	level := slog.LevelInfo
-	if most := group - group/10 - outside; limited && most < heap { // what the runtime does not count takes some
-		limit, source, level = max(most, baseMemory), "cgroup", slog.LevelWarn
-	}
-	if operator != "" {
-		limit, source, level = debug.SetMemoryLimit(-1), "GOMEMLIMIT", slog.LevelInfo
-	} else {
-		debug.SetMemoryLimit(limit + HeapFloor)
-	}
-	attrs := []slog.Attr{slog.Int64("bytes", limit), slog.String("source", source), slog.Int64("settings_need", heap+outside)}
+	attrs := []slog.Attr{slog.Int64("settings_need", most+outside)}
+	ceiling := int64(math.MaxInt64)
 	if limited {
 		attrs = append(attrs, slog.Int64("cgroup", group))
+		ceiling = max(group-group/10-outside, baseMemory) // what the runtime does not count takes some
 	}
-	if level == slog.LevelWarn {
+	level, limit, source := slog.LevelInfo, min(now, ceiling), "settings"
+	switch {
+	case a.limit != "":
+		limit, source = debug.SetMemoryLimit(-1), "GOMEMLIMIT"
+	case ceiling < most:
+		level, source = slog.LevelWarn, "cgroup"
 		attrs = append(attrs, slog.String("hint", "lower server.request_memory, or give the server more memory"))
 	}
+	attrs = append([]slog.Attr{slog.Int64("bytes", limit), slog.String("source", source)}, attrs...)
 	a.log.LogAttrs(context.Background(), level, "memory limit", attrs...)
+	if a.limit != "" {
+		return func() {}
+	}
+	set := func(n int64) { debug.SetMemoryLimit(n + HeapFloor) } // the runtime counts the floor
+	set(limit)
+	return func() {
+		const step = 4 << 20 // every change stops the program for a moment
+		now, _, _ := a.memoryNeeded()
+		if now = min(now, ceiling); now > limit+step || now < limit-step {
+			limit = now
+			set(limit)
+		}
+	}
 }
 
-// memoryNeeded is how much memory the settings allow the server to take, in the heap
-// of the runtime and outside of it.
-func (a *App) memoryNeeded() (heap, outside int64) {
-	heap = baseMemory + a.cfg.Server.RequestMemory
-	for _, s := range a.opened {
-		heap += s.CacheBytes
-	}
+// memoryNeeded is how much memory the server may take: in the heap of the runtime with
+// its caches as they are and as they may become, and outside of the heap.
+func (a *App) memoryNeeded() (now, most, outside int64) {
+	now = baseMemory + a.cfg.Server.RequestMemory
 	for _, d := range a.databases() {
 		h, o := d.Memory()
-		heap += h
+		now += h
 		outside += o
 	}
-	return heap, outside
+	most = now
+	for _, s := range a.opened {
+		if s.Caches != nil {
+			n, m := s.Caches()
+			now += n
+			most += m
+		}
+	}
+	return now, most, outside
 }
 
 // cgroupLimit is the least limit of memory of the process's control groups, of either
@@ -108,12 +125,14 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 	return limit, limit < 1<<60 // version 1 has a large number for none
 }
 
-// returnMemory gives memory back to the system soon after requests have had much of
-// it. The runtime collects garbage when the heap has grown or after two minutes, and a
-// server that is idle after much work would stay large for as long.
-func returnMemory(ctx context.Context, b *web.Memory) {
+// tendMemory adjusts the memory limit, and gives memory back to the system soon after
+// requests have had much of it. The runtime collects garbage when the heap has grown or
+// after two minutes, and a server that is idle after much work would stay large for as
+// long.
+func tendMemory(ctx context.Context, b *web.Memory, adjust func()) {
 	const every, much = 2 * time.Second, 8 // an eighth
 	for busy := false; clock.Rest(ctx, every); {
+		adjust()
 		if b.TakePeak() > b.Stats().Capacity/much {
 			busy = true
 		} else if busy {

@@ -28,7 +28,7 @@ import (
 // order: not ready, drain, listeners, sweeps, what services run in the
 // background. Addresses are printed to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
-	a.limitMemory(a.limit)
+	adjustLimit := a.limitMemory()
 	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	defer stop()
 	var rest errgroup.Group
 	rest.Go(func() error { a.settleSoon(background); return nil })
-	rest.Go(func() error { returnMemory(background, a.memory); return nil })
+	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
 	rest.Go(func() error {
 		a.sweep(background)
 		return nil

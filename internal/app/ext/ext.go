@@ -70,7 +70,7 @@ type store interface {
 
 func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
-	opened := &service.Opened{CacheBytes: s.cfg.SchemaMemory}
+	opened := &service.Opened{}
 	st, err := s.openStore(ctx, opened)
 	if err != nil {
 		return nil, err
@@ -87,6 +87,11 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	}
 	validator := jsonschema.NewValidator(int(s.cfg.SchemaMemory), trialCommand)
 	observeSchemas(d.Metrics, validator)
+	opened.Caches = func() (bytes, most int64) {
+		c := validator.Cache()
+		most = ext.CacheBytes + validator.MemoryBytes()
+		return most - int64(c.Capacity-c.Bytes), most // only the schemas take much
+	}
 	s.opened, err = ext.NewService(ext.Options{
 		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Validators: validator, Documents: validator,
 		Config: s.cfg, CursorKeys: cursorKeys, Clock: d.Clock,
@@ -98,7 +103,6 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	if opened.Mounts, err = s.mounts(); err != nil {
 		return opened, err
 	}
-	opened.CacheBytes = ext.CacheBytes + validator.MemoryBytes()
 	opened.Ready = s.opened.Ping
 	for kind, name := range sweepNames {
 		opened.Jobs = append(opened.Jobs, sweep.Job{

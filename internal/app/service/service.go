@@ -168,8 +168,9 @@ type Opened struct {
 	// request and the last sweep have ended.
 	Start func(context.Context) (stop func() error, err error)
 
-	// CacheBytes is the most memory that caches of the service take.
-	CacheBytes int64
+	// Caches, when set, returns how much memory the caches of the service take now, and
+	// at most.
+	Caches func() (bytes, most int64)
 
 	// Reasons are those that Refusal may return: why a request was not let in,
 	// which the server counts. Refusal returns "" for other errors.
