@@ -139,17 +139,23 @@ END $$;
 CREATE FUNCTION ext_restore_v1(p_tenant UUID, p_install UUID, p_namespaces TEXT[], p_keys TEXT[], p_seqs BIGINT[], p_revisions BIGINT[],
 	p_created TIMESTAMPTZ[], p_updated TIMESTAMPTZ[])
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	-- Never SET a column to an element of an array: Citus 13.2 takes it for an
+	-- assignment to one, and the server crashes.
+	v_of RECORD;
 BEGIN
-	FOR i IN 1 .. cardinality(p_seqs) LOOP
-		UPDATE ext_storage_records SET revision = p_revisions[i], created_at = p_created[i], updated_at = p_updated[i]
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespaces[i] AND key = p_keys[i]
-				AND change_seq = p_seqs[i];
-		UPDATE ext_storage_changes SET revision = p_revisions[i]
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = p_seqs[i];
+	FOR v_of IN SELECT * FROM unnest(p_namespaces, p_keys, p_seqs, p_revisions, p_created, p_updated)
+		c (namespace, key, seq, revision, created, updated)
+	LOOP
+		UPDATE ext_storage_records SET revision = v_of.revision, created_at = v_of.created, updated_at = v_of.updated
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = v_of.namespace AND key = v_of.key
+				AND change_seq = v_of.seq;
+		UPDATE ext_storage_changes SET revision = v_of.revision
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = v_of.seq;
 		-- With every partition, so that the key of the table finds the event.
-		UPDATE ext_storage_outbox SET payload = regexp_replace(payload::text, '"revision":\d+}$', format('"revision":%s}', p_revisions[i]))::json
+		UPDATE ext_storage_outbox SET payload = regexp_replace(payload::text, '"revision":\d+}$', format('"revision":%s}', v_of.revision))::json
 			WHERE part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-				AND tenant_id = p_tenant AND extension_install_id = p_install AND seq = p_seqs[i];
+				AND tenant_id = p_tenant AND extension_install_id = p_install AND seq = v_of.seq;
 	END LOOP;
 END $$;
 
