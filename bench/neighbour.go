@@ -146,9 +146,12 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 	return errors.Join(errs...)
 }
 
+// floodCallers is how many connections a flood has: more than there are places for requests.
+const floodCallers = 300
+
 // flood is an attack by a request that is repeated without a pause.
-func flood(name string, callers int, do func(ctx context.Context, c *caller, i int) error) attack {
-	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
+func flood(name string, do func(ctx context.Context, c *caller, i int) error) attack {
+	return attack{name: name, callers: floodCallers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
 		defer sent()
 		c, err := dial(ctx, owner)
@@ -223,18 +226,20 @@ func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), met
 
 // ended is the error of an attack, unless its time was over.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // neighbours write single records while one user reads, writes and holds much.
 func (w *syncLoad) neighbours() neighbours {
 	ops := w.operations()
 	return neighbours{service: w, title: "sync", works: ops[0], attacks: []attack{
-		flood(workList, 300, named(ops, workList)),
-		flood(workPost, 300, named(ops, workPost)),
+		flood(workList, named(ops, workList)),
+		flood(workPost, named(ops, workPost)),
 		hold("POST of 2 MB, half of it sent", 400, http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
 	}}
 }
@@ -243,8 +248,8 @@ func (w *syncLoad) neighbours() neighbours {
 func (w *extLoad) neighbours() neighbours {
 	ops := w.operations()
 	return neighbours{service: w, title: "extension storage", works: ops[0], attacks: []attack{
-		flood(workExtList, 300, named(ops, workExtList)),
-		flood(workExtBulk, 300, named(ops, workExtBulk)),
+		flood(workExtList, named(ops, workExtList)),
+		flood(workExtBulk, named(ops, workExtBulk)),
 		hold("batch of 400 kB, half of it sent", 400, http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
 	}}
 }

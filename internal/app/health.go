@@ -34,7 +34,11 @@ func Health(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		var body struct{ Error struct{ Message string } }
+		var body struct {
+			Error struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
 		if err := json.Unmarshal(says, &body); err != nil || body.Error.Message == "" {
 			return fmt.Errorf("not ready: status %d", resp.StatusCode)
 		}

@@ -87,33 +87,49 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 		}
 		a.last = a.last || op.Keep && op.Revise == nil && !isKnown
 		if op.Revise != nil {
-			var rec Record
-			var err error
+			var read *Record
 			if !isKnown {
-				if rec, err = get(at.Namespace, at.Key); err != nil && !errors.Is(err, ErrNoRecord) {
+				rec, err := get(at.Namespace, at.Key)
+				if err != nil && !errors.Is(err, ErrNoRecord) {
 					return nil, err
 				}
-				before = knownValue{rec.Value, rec.ExpiresAt}
-				err = op.Precondition.Check(rec.Revision, rec.Seq)
+				read, before = &rec, knownValue{rec.Value, rec.ExpiresAt}
 			}
-			if err == nil {
-				err = op.fill(before.value)
+			if err := op.revise(before.value, read); err != nil {
+				return a.fail(w, i, err), nil
 			}
-			if err != nil {
-				a.failed = &ItemError{i, err}
-				w.Ops[i] = Op{Kind: Check, Namespace: at.Namespace, Key: at.Key, Precondition: op.Precondition}
-				a.Write = w.FailAt(i+1, at.Namespace, at.Key)
-				return a, nil
-			}
-			if !isKnown {
-				op.Precondition, a.pinned[i] = unchanged(rec.Seq), true
-			}
-			op.Revise = nil
+			a.pinned[i] = read != nil
 		}
 		op.leave(after, before)
 	}
 	a.Write, a.After = w, after
 	return a, nil
+}
+
+// revise makes the value of an operation of the one before. read is the record of that
+// value, which must not change before the write; nil: the value is known.
+func (op *Op) revise(before canonjson.Value, read *Record) error {
+	if read != nil {
+		if err := op.Precondition.Check(read.Revision, read.Seq); err != nil {
+			return err
+		}
+	}
+	if err := op.fill(before); err != nil {
+		return err
+	}
+	if read != nil {
+		op.Precondition = unchanged(read.Seq)
+	}
+	op.Revise = nil
+	return nil
+}
+
+// fail makes the write end at operation i, which fails by what was read.
+func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
+	op := &w.Ops[i]
+	*op = Op{Kind: Check, Namespace: op.Namespace, Key: op.Key, Precondition: op.Precondition}
+	a.failed, a.Write = &ItemError{i, err}, w.FailAt(i+1, op.Namespace, op.Key)
+	return a
 }
 
 // leave makes known what the operation leaves of what was there before.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -163,58 +165,83 @@ func TestWaitEnds(t *testing.T) {
 func TestPoolModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		capacity := rapid.Int64Range(1, 30).Draw(rt, "capacity")
-		reserve := rapid.Int64Range(0, capacity-1).Draw(rt, "reserve")
-		p := pool(capacity, reserve, rapid.IntRange(0, 5).Draw(rt, "waiting"))
-		held := map[string]int64{}
-		var used int64
-		rt.Repeat(map[string]func(*rapid.T){
-			"take": func(rt *rapid.T) {
-				name, n := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "client"), rapid.Int64Range(1, capacity+1).Draw(rt, "n")
-				clients := len(held)
-				if held[name] == 0 {
-					clients++
-				}
-				fits := used+n <= capacity && (held[name] == 0 || held[name]+n <= min(capacity/int64(clients), capacity-reserve) || used+n <= capacity-reserve)
-				if got := p.TryAcquire(name, n); got != fits {
-					rt.Fatalf("%d for %s, which has %d: %t", n, name, held[name], got)
-				}
-				if fits {
-					held[name] += n
-					used += n
-				}
-			},
-			"give back": func(rt *rapid.T) {
-				for name, h := range held {
-					n := rapid.Int64Range(1, h).Draw(rt, "n")
-					p.Release(name, n)
-					if held[name] -= n; held[name] == 0 {
-						delete(held, name)
-					}
-					used -= n
-					return
-				}
-			},
-			"move": func(rt *rapid.T) {
-				for name, h := range held {
-					to, n := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "to"), rapid.Int64Range(0, h).Draw(rt, "n")
-					p.Move(name, to, n)
-					if held[name] -= n; held[name] == 0 {
-						delete(held, name)
-					}
-					if n > 0 {
-						held[to] += n
-					}
-					return
-				}
-			},
-			"": func(rt *rapid.T) {
-				if s := p.Stats(); s.Used != used || s.Clients != len(held) || s.Waiting != 0 {
-					rt.Fatalf("%+v, want %d used by %v", s, used, held)
-				}
-			},
-		})
+		m := poolModel{capacity: rapid.Int64Range(1, 30).Draw(rt, "capacity"), held: map[string]int64{}}
+		m.reserve = rapid.Int64Range(0, m.capacity-1).Draw(rt, "reserve")
+		m.pool = pool(m.capacity, m.reserve, rapid.IntRange(0, 5).Draw(rt, "waiting"))
+		rt.Repeat(map[string]func(*rapid.T){"take": m.take, "give back": m.giveBack, "move": m.move, "": m.check})
 	})
+}
+
+// poolModel is a pool and what its clients hold of it.
+type poolModel struct {
+	pool              *fair.Pool
+	capacity, reserve int64
+	held              map[string]int64
+	used              int64
+}
+
+var modelClients = rapid.SampledFrom([]string{"a", "b", "c", "d"})
+
+func (m *poolModel) take(rt *rapid.T) {
+	name, n := modelClients.Draw(rt, "client"), rapid.Int64Range(1, m.capacity+1).Draw(rt, "n")
+	clients, held := len(m.held), m.held[name]
+	if held == 0 {
+		clients++
+	}
+	fits := m.used+n <= m.capacity &&
+		(held == 0 || held+n <= min(m.capacity/int64(clients), m.capacity-m.reserve) || m.used+n <= m.capacity-m.reserve)
+	if got := m.pool.TryAcquire(name, n); got != fits {
+		rt.Fatalf("%d for %s, which has %d: %t", n, name, held, got)
+	}
+	if fits {
+		m.held[name] += n
+		m.used += n
+	}
+}
+
+// holder is a client that holds something; "": nobody does.
+func (m *poolModel) holder(rt *rapid.T) string {
+	if len(m.held) == 0 {
+		return ""
+	}
+	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.held))).Draw(rt, "holder")
+}
+
+// less takes n from what a client holds.
+func (m *poolModel) less(name string, n int64) {
+	if m.held[name] -= n; m.held[name] == 0 {
+		delete(m.held, name)
+	}
+}
+
+func (m *poolModel) giveBack(rt *rapid.T) {
+	name := m.holder(rt)
+	if name == "" {
+		return
+	}
+	n := rapid.Int64Range(1, m.held[name]).Draw(rt, "n")
+	m.pool.Release(name, n)
+	m.less(name, n)
+	m.used -= n
+}
+
+func (m *poolModel) move(rt *rapid.T) {
+	name := m.holder(rt)
+	if name == "" {
+		return
+	}
+	to, n := modelClients.Draw(rt, "to"), rapid.Int64Range(0, m.held[name]).Draw(rt, "n")
+	m.pool.Move(name, to, n)
+	m.less(name, n)
+	if n > 0 {
+		m.held[to] += n
+	}
+}
+
+func (m *poolModel) check(rt *rapid.T) {
+	if s := m.pool.Stats(); s.Used != m.used || s.Clients != len(m.held) || s.Waiting != 0 {
+		rt.Fatalf("%+v, want %d used by %v", s, m.used, m.held)
+	}
 }
 
 // Do gives its unit back however fn ends, and a nil pool has no bounds.

@@ -36,7 +36,7 @@ type Storage struct {
 
 // Revocations are the owners whose tokens are refused though they have not expired.
 type Revocations interface {
-	Has(syncstorage.Owner) bool
+	Has(o syncstorage.Owner) bool
 
 	// Watch is called with a database that the storage is kept in, where there may be
 	// accounts of another server. stop is called when the storage is closed.

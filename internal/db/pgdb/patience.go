@@ -2,6 +2,7 @@ package pgdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -38,7 +39,7 @@ func (p *patience) end() {
 // explain adds to the error of a step that it took too long: the driver knows only
 // that its context ended.
 func (p *patience) explain(err error) error {
-	if err != nil && context.Cause(p.Context) == context.DeadlineExceeded {
+	if err != nil && errors.Is(context.Cause(p.Context), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err

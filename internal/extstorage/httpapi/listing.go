@@ -29,7 +29,6 @@ func (x *exchange) list(a arguments) error {
 	}
 	size := sizeOf(page)
 	for !x.fits(2 * size) {
-		page = nil
 		if err := x.await(2 * size); err != nil {
 			return err
 		}

@@ -39,17 +39,38 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	}
 }
 
+// parameter is one of an operation in the description, or where it is described.
+type parameter struct {
+	Name string `json:"name"`
+	In   string `json:"in"`
+	Ref  string `json:"$ref"`
+}
+
+// conditions are the conditional headers that an operation is described with, sorted.
+func conditions(t *testing.T, operation []byte, shared map[string]parameter) (names []string) {
+	t.Helper()
+	var described struct{ Parameters []parameter }
+	if err := json.Unmarshal(operation, &described); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range described.Parameters {
+		if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
+			p = shared[name]
+		}
+		if p.In == "header" && slices.Contains(conditionalHeaders[:], p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // TestDescriptionHasTheGuards: the conditional headers of a write in the description are those that it supports.
 func TestDescriptionHasTheGuards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
 	if err != nil {
 		t.Fatal(err)
-	}
-	type parameter struct {
-		Name string `json:"name"`
-		In   string `json:"in"`
-		Ref  string `json:"$ref"`
 	}
 	var description struct {
 		Paths      map[string]map[string]json.RawMessage // some members of a path are not operations
@@ -66,20 +87,7 @@ func TestDescriptionHasTheGuards(t *testing.T) {
 			if act == nil || method == "get" || method == "head" {
 				continue
 			}
-			var op struct{ Parameters []parameter }
-			if err := json.Unmarshal(raw, &op); err != nil {
-				t.Fatal(err)
-			}
-			var described []string
-			for _, p := range op.Parameters {
-				if name := strings.TrimPrefix(p.Ref, "#/components/parameters/"); name != p.Ref {
-					p = description.Components.Parameters[name]
-				}
-				if p.In == "header" && slices.Contains(conditionalHeaders[:], p.Name) {
-					described = append(described, p.Name)
-				}
-			}
-			slices.Sort(described)
+			described := conditions(t, raw, description.Components.Parameters)
 			if !slices.Equal(described, act.guards.headers) {
 				t.Errorf("%s %s: described are %v, supported %v", method, path, described, act.guards.headers)
 			}

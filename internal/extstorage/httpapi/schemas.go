@@ -21,7 +21,6 @@ func (x *exchange) listSchemas() error {
 	}
 	size := sizeOfSchemas(page)
 	for !x.fits(2 * size) {
-		page = nil
 		if err := x.await(2 * size); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (x *exchange) usage() error {
 		}
 		b = appendInt(key(b, "used"), w.Used)
 		b = appendInt(key(b, "limit"), w.Limit)
-		return append(appendInt(key(b, "percent"), int64(w.Percent)), '}')
+		return append(appendInt(key(b, "percent"), w.Percent), '}')
 	})
 	return x.answerRead(append(b, '}'))
 }

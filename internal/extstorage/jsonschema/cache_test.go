@@ -2,7 +2,6 @@ package jsonschema_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -114,7 +113,7 @@ func TestCacheWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := jsonschema.NewCache(budget)
 		var used []*jsonschema.Entry
-		refused := errors.New("")
+		var refused error
 		for i := 0; ; i++ {
 			e, err := c.Acquire(t.Context(), "t", []byte(heavy(i)))
 			if err != nil {

@@ -49,9 +49,29 @@ func nested(n int) string {
 	return strings.Repeat(`{"properties":{"a":`, n) + `true` + strings.Repeat(`}}`, n)
 }
 
+// refusal is a document that is no schema, where, and words of the reason.
+type refusal struct{ name, document, pointer, words string }
+
+// refusedPatterns are those that are not RE2, or compile to too much.
+func refusedPatterns() []refusal {
+	return []refusal{
+		{"lookahead", `{"properties":{"a":{"pattern":"^(?=x)"}}}`, "/properties/a/pattern", "RE2"},
+		{"a back reference", `{"pattern":"(a)\\1"}`, "/pattern", "RE2"},
+		{"a bad name", `{"patternProperties":{"(":{}}}`, "/patternProperties/(", "RE2"},
+		{"a long pattern", `{"pattern":"` + strings.Repeat(`x{1000}`, 20) + `"}`, "/pattern", "too long"},
+		{"a wide class, repeated", `{"properties":{"a":{"pattern":"^[a-z\\p{L}]{900}x0"}}}`, "/properties/a/pattern", "500000 ranges"},
+		{"a wide class in a name", `{"patternProperties":{"\\P{Lu}{400}(x|\\p{L}{900})":{}}}`, "/patternProperties/\\P{Lu}{400}(x|\\p{L}{900})", "too wide"},
+		{"wide classes", `{"allOf":[` + strings.Repeat(`{"pattern":"[\\p{L}x]{300}"},`, 4) + `true]}`, "/allOf/2/pattern", "too wide"},
+		{"many classes", `{"pattern":"` + strings.Repeat(`\\pL`, 10_000) + `"}`, "/pattern", "too wide"},
+		{"ranges without case", `{"pattern":"(?i)` + strings.Repeat(`[B-𞤀]`, 5_000) + `"}`, "/pattern", "too wide"},
+		{"ranges without case, escaped", `{"pattern":"(?si:` + strings.Repeat(`[B-\\x{1e900}]`, 4_000) + `)"}`, "/pattern", "too wide"},
+		{"long patterns", `{"allOf":[` + strings.Repeat(`{"pattern":"x{900}"},`, 20) + `true]}`, "/allOf/5/pattern", "too long"},
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, document, pointer, words string }{
+	for _, c := range append(refusedPatterns(), []refusal{
 		{"nothing", ``, "", "not JSON"},
 		{"half a text", `{"type":`, "/type", "not JSON"},
 		{"a comma too many", `{"enum":[1,]}`, "/enum/1", "not JSON"},
@@ -100,18 +120,6 @@ func TestCheckRefuses(t *testing.T) {
 		{"the document's own name", `{"$id":"urn:x:y","$defs":{"a":{"$id":"holdfast://schema/document"}}}`, "/$defs/a/$id", "names two"},
 		{"one anchor twice", `{"$defs":{"a":{"$anchor":"x"},"b":{"$dynamicAnchor":"x"}}}`, "/$defs/b/$dynamicAnchor", "names two"},
 
-		{"lookahead", `{"properties":{"a":{"pattern":"^(?=x)"}}}`, "/properties/a/pattern", "RE2"},
-		{"a back reference", `{"pattern":"(a)\\1"}`, "/pattern", "RE2"},
-		{"a bad name", `{"patternProperties":{"(":{}}}`, "/patternProperties/(", "RE2"},
-		{"a long pattern", `{"pattern":"` + strings.Repeat(`x{1000}`, 20) + `"}`, "/pattern", "too long"},
-		{"a wide class, repeated", `{"properties":{"a":{"pattern":"^[a-z\\p{L}]{900}x0"}}}`, "/properties/a/pattern", "500000 ranges"},
-		{"a wide class in a name", `{"patternProperties":{"\\P{Lu}{400}(x|\\p{L}{900})":{}}}`, "/patternProperties/\\P{Lu}{400}(x|\\p{L}{900})", "too wide"},
-		{"wide classes", `{"allOf":[` + strings.Repeat(`{"pattern":"[\\p{L}x]{300}"},`, 4) + `true]}`, "/allOf/2/pattern", "too wide"},
-		{"many classes", `{"pattern":"` + strings.Repeat(`\\pL`, 10_000) + `"}`, "/pattern", "too wide"},
-		{"ranges without case", `{"pattern":"(?i)` + strings.Repeat(`[B-𞤀]`, 5_000) + `"}`, "/pattern", "too wide"},
-		{"ranges without case, escaped", `{"pattern":"(?si:` + strings.Repeat(`[B-\\x{1e900}]`, 4_000) + `)"}`, "/pattern", "too wide"},
-		{"long patterns", `{"allOf":[` + strings.Repeat(`{"pattern":"x{900}"},`, 20) + `true]}`, "/allOf/5/pattern", "too long"},
-
 		{"itself", `{"$ref":"#"}`, "", "itself"},
 		{"itself, around", `{"$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"}]},"b":{"not":{"$ref":"#/$defs/a"}}}}`, "/$defs/a", "itself"},
 		{"itself, dynamically", `{"$dynamicAnchor":"a","anyOf":[{"$dynamicRef":"#a"}]}`, "", "itself"},
@@ -122,7 +130,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"doubled references, of items", doubled(24, `{"prefixItems":[%[1]s],"contains":%[1]s}`), "", "more than 50000 subschemas"},
 		{"500 levels", nested(500), strings.Repeat("/properties/a", 16), "nested deeper"},
 		{"2,000 levels", nested(2000), strings.Repeat("/properties/a", 16), "nested deeper"},
-	} {
+	}...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()

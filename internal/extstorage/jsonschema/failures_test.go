@@ -121,7 +121,7 @@ func twenty(format string) (all []string) {
 }
 
 // TestSearchIsBounded: what a search allocates is bounded, whatever fails.
-func TestSearchIsBounded(t *testing.T) {
+func TestSearchIsBounded(t *testing.T) { //nolint:paralleltest // the garbage of others would be counted
 	s := compile(t, `{"items":{"anyOf":[{"minimum":9}`+strings.Repeat(`,{"minimum":10}`, 9)+`]}}`)
 	v := canonical(t, []byte("["+strings.Repeat("1,", 6_000)+"1]"))
 	var before, after runtime.MemStats

@@ -64,7 +64,7 @@ func (m *meter) look(v reflect.Value) {
 			m.mapped(v)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
+		for i := range v.NumField() { //nolint:modernize // Fields allocates for each
 			if hasPointers(v.Field(i).Kind()) {
 				m.todo = append(m.todo, v.Field(i))
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -112,7 +113,7 @@ func (s *Store) page(ctx context.Context, statement pgdb.Statement, q *ext.Query
 		var page ext.Page
 		var end ext.PageEnd
 		var withheld bool
-		err := s.db.ForEach(ctx, statement, append(args[:len(args):len(args)], int64(limit)+1, sent), func() {
+		err := s.db.ForEach(ctx, statement, append(slices.Clip(args), int64(limit)+1, sent), func() {
 			page = ext.Page{Records: make([]ext.Record, 0, min(limit, ext.MaxPage))}
 			end, withheld = ext.NewPageEnd(limit, q.Bytes), false
 		}, func() error {

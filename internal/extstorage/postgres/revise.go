@@ -191,7 +191,7 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 				return nil, err
 			}
 			if err := a.Done(); err != nil {
-				return []outcome{{err: err}}, nil
+				return []outcome{{err: err}}, nil //nolint:nilerr // it is the error of the first write
 			}
 		} else if err != nil || a.Done() != nil {
 			break // the next time it is the first

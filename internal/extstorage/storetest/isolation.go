@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
@@ -72,7 +73,7 @@ type method struct {
 // methods are all that take an owner. Each can succeed again and again on a user
 // that has the record s/a and the schema 1 of s, which is deprecated.
 func methods() []method {
-	return append(tokenMethods(), []method{
+	return slices.Concat(tokenMethods(), readMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
 			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), mortal("n", "c", `1`, u.now+1))
 			w.IdempotencyKey = &ext.IdempotencyKey{Key: fmt.Sprint(u.now)}
@@ -115,6 +116,12 @@ func methods() []method {
 		{"RevokeInstall", true, func(ctx context.Context, u *user) error {
 			return u.h.Installs.RevokeInstall(ctx, u.owner, u.now)
 		}},
+	})
+}
+
+// readMethods are those that write nothing.
+func readMethods() []method {
+	return []method{
 		{"Get", false, func(ctx context.Context, u *user) error {
 			_, err := u.h.Store.Get(ctx, u.owner, "s", "a", u.now)
 			return err
@@ -159,7 +166,7 @@ func methods() []method {
 			_, err := u.h.Installs.Install(ctx, u.owner)
 			return err
 		}},
-	}...)
+	}
 }
 
 // nobody: an owner that is not whole is refused by every method.

@@ -27,9 +27,9 @@ const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id 
 func TestCountersAreExact(t *testing.T) {
 	t.Parallel()
 	const (
-		second  ss.Timestamp = 1_700_000_000_000
-		workers              = 6
-		steps                = 150
+		second  = ss.Timestamp(1_700_000_000_000)
+		workers = 6
+		steps   = 150
 	)
 	ctx, url := t.Context(), testdb.PostgresDatabase(t)
 	store := open(t, pgdb.Options{URL: url, MaxConns: workers})
