@@ -194,18 +194,24 @@ func (r *Relay) await(ctx context.Context, next time.Time) bool {
 // due returns the partitions that may have something to publish and that are not
 // known to be held by another.
 func (r *Relay) due(now time.Time) (due Parts) {
-	for p, t := range r.refused {
-		if !t.IsZero() && !now.Before(t) {
-			r.refused[p] = time.Time{}
-			r.o.Waker.wakeAll(PartsOf(p))
-		}
-	}
+	r.wakeRefused(allParts, now)
 	for p := range r.o.Waker.waiting().All() {
 		if !now.Before(r.held[p].at) {
 			due |= PartsOf(p)
 		}
 	}
 	return due
+}
+
+// wakeRefused wakes those of the partitions that have a refused event whose pause
+// has ended by now.
+func (r *Relay) wakeRefused(parts Parts, now time.Time) {
+	for p := range parts.All() {
+		if t := r.refused[p]; !t.IsZero() && !now.Before(t) {
+			r.refused[p] = time.Time{}
+			r.o.Waker.wakeAll(PartsOf(p))
+		}
+	}
 }
 
 // poll looks for what others left behind, when it is time and when the relay has
@@ -324,8 +330,10 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 		return 0, 0, nil
 	}
 	// Before the events are read: what is appended from now on is reported anew.
+	now := time.Now()
+	r.wakeRefused(held, now) // it is read now: another refusal is to set another pause
 	was := r.o.Waker.take(held)
-	published, more, released, err := r.batch(ctx, held, was.owners(held))
+	published, more, released, err := r.batch(ctx, held, was.owners(held), now)
 	if err != nil {
 		r.o.Waker.putBack(was, held)
 	} else {
@@ -349,9 +357,9 @@ func (r *Relay) release(ctx context.Context, parts Parts) error {
 	return r.o.Box.Release(ctx, r.holder, parts)
 }
 
-// batch publishes some events of partitions that the relay holds.
-func (r *Relay) batch(ctx context.Context, held Parts, owners []string) (published int, more Parts, released bool, err error) {
-	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: time.Now(), Owners: owners})
+// batch publishes some events of partitions that the relay holds, as of now.
+func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time.Time) (published int, more Parts, released bool, err error) {
+	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: now, Owners: owners})
 	if err != nil || len(events) == 0 {
 		return 0, 0, false, err
 	}

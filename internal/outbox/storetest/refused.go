@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,13 +48,22 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
 	no := event(1, 4, 2)
-	s.refuse = refusal(no, 2, false)
+	var takes atomic.Bool
+	refuse := refusal(no, 1_000, false)
+	s.refuse = func(e outbox.Event) *outbox.Refusal {
+		if takes.Load() {
+			return nil
+		}
+		return refuse(e)
+	}
 	h.Append(t, false, want...)
-	r := relay(b, s, outbox.Options{Waker: waker, Poll: time.Hour, Batch: 8})
+	r := relay(b, s, outbox.Options{Waker: waker, Poll: time.Hour, Batch: 8, Attempts: 1_000})
+	start := time.Now()
 	if n, err := r.Pass(t.Context()); n != len(want)-3 || err != nil {
 		t.Errorf("%d events before the first pause, want %d, %v", n, len(want)-3, err)
 	}
-	same(t, "left", waiting(t, b), nil) // of what is not held up
+	same(t, "left", waitingAt(t, b, start), nil) // of what is not held up
+	takes.Store(true)
 	got := func() []outbox.Event {
 		run(t, r)
 		return s.await(t, len(want))
@@ -61,6 +72,38 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	if len(dead(t, b)) != 0 {
 		t.Error("it was set aside")
 	}
+}
+
+// latePoll is an outbox in which a relay polls only when an event is ready.
+type latePoll struct{ outbox.Box }
+
+func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (outbox.Parts, error) {
+	for parts&all == 0 {
+		ready, _, err := b.Next(ctx, query(all, 1))
+		if err != nil {
+			return 0, err
+		}
+		if len(ready) > 0 {
+			break
+		}
+	}
+	return b.Box.Claim(ctx, holder, lease, parts)
+}
+
+// refusedAfterPoll: an event whose pause ends while the relay polls, and that is
+// refused once more, is tried again after the second pause.
+func refusedAfterPoll(t *testing.T, h Harness) {
+	b, s := h.Box(t), newSink()
+	want := story(1, 2)
+	s.refuse = refusal(want[0], 1_000, false)
+	h.Append(t, false, want...)
+	r := relay(latePoll{b}, s, outbox.Options{Poll: time.Hour, Attempts: 1_000})
+	if n, err := r.Pass(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d events before the first pause, %v", n, err)
+	}
+	s.refuse = refusal(want[0], 1, false)
+	run(t, r)
+	same(t, "published", inOrder(t, s.await(t, len(want))), want)
 }
 
 // setAside: an event that the sink refuses again and again is set aside, and its

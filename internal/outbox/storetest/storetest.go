@@ -59,6 +59,7 @@ func groups() []suite.Group[Harness] {
 		}},
 		{Name: "Refused", Own: true, Cases: []suite.Case[Harness]{
 			{"RefusedThenTaken", refusedThenTaken},
+			{"RefusedAfterPoll", refusedAfterPoll},
 			{"SetAside", setAside},
 			{"Permanent", permanent},
 			{"Isolated", isolated},
@@ -98,7 +99,15 @@ func less(a, b outbox.Event) int {
 // waiting is what is in the table.
 func waiting(t testing.TB, b outbox.Box) []outbox.Event {
 	t.Helper()
-	events, more, err := b.Next(t.Context(), query(all, 1_000_000))
+	return waitingAt(t, b, time.Now())
+}
+
+// waitingAt is what may be published at a moment.
+func waitingAt(t testing.TB, b outbox.Box, now time.Time) []outbox.Event {
+	t.Helper()
+	q := query(all, 1_000_000)
+	q.Now = now
+	events, more, err := b.Next(t.Context(), q)
 	if err != nil || more != 0 {
 		t.Fatal(more, err)
 	}
