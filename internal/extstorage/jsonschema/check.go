@@ -27,7 +27,7 @@ func parse(text []byte) (*document, error) {
 		return nil, err
 	}
 	d := &document{
-		text: text, byPointer: map[string]*node{}, resources: map[string]*resource{}, dynamic: map[string][]*node{},
+		byPointer: map[string]*node{}, resources: map[string]*resource{}, dynamic: map[string][]*node{},
 		expressions: map[string]*pattern{},
 	}
 	if _, err := d.walk(root, nil, nil); err != nil {

@@ -62,7 +62,6 @@ var places = []place{
 
 // document is a schema document whose subschemas and references are known.
 type document struct {
-	text      []byte
 	nodes     []*node // the root first
 	byPointer map[string]*node
 	resources map[string]*resource // by absolute URL

@@ -48,6 +48,22 @@ func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others wou
 	}
 }
 
+// TestTextIsNotKept: a compiled schema does not hold the buffer that its text was read into.
+func TestTextIsNotKept(t *testing.T) {
+	t.Parallel()
+	for _, document := range []string{`{"type":"string"}`, `{"enum":["a",1]}`, `{"properties":{"a":{"pattern":"^a"}}}`} {
+		want, _ := compile(t, document).Measured()
+		s, err := jsonschema.Compile(append(make([]byte, 0, 2*jsonschema.MaxCompiled), document...))
+		if err != nil {
+			t.Errorf("%s: %v", document, err)
+			continue
+		}
+		if got, _ := s.Measured(); got > want+100 {
+			t.Errorf("%s: %d bytes in a large buffer, %d in a small one", document, got, want)
+		}
+	}
+}
+
 func heap() int {
 	var s runtime.MemStats
 	runtime.GC()
