@@ -152,7 +152,7 @@ const (
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)`
-	extPgFrom = `SELECT key, ` + extPgHeader + `, CASE WHEN $7::boolean THEN value::text ELSE '' END,
+	extPgFrom = `SELECT key, ` + extPgHeader + `, CASE WHEN $7::boolean AND value_bytes <= $11::bigint THEN value::text ELSE '' END,
 			CASE WHEN $8::boolean THEN coalesce(metadata::text, '') ELSE '' END
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text
@@ -160,6 +160,8 @@ const (
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $9::timestamptz)
 		ORDER BY `
 	extPgList = extPgFrom + `key LIMIT $10::bigint`
+
+	extPageShare = 1 << 20 / extKeys // bytes of a value that are sent at once
 )
 
 // extFound is a record as a reader of the tables has it.
@@ -189,7 +191,7 @@ func (l *extPostgres) get(ctx context.Context, caller, i int) error {
 
 func (l *extPostgres) list(ctx context.Context, caller int, values bool) error {
 	tenant, install := owner(caller)
-	rows, err := l.pool.Query(ctx, extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", values, false, now(), extKeys+1)
+	rows, err := l.pool.Query(ctx, extPgList, tenant, install, extListNamespace, "", "", "\U0010FFFF", values, false, now(), extKeys+1, extPageShare)
 	if err != nil {
 		return err
 	}

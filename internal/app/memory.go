@@ -26,7 +26,7 @@ const (
 	// baseMemory is what the server has besides budgets and caches: 10 MB when idle,
 	// 20 KB for each connection, the work of a request that is not charged, and what
 	// the garbage collector needs so that it does not run all the time.
-	baseMemory = 40 << 20
+	baseMemory = 32 << 20
 )
 
 // limitMemory tells the runtime how much memory the server may have, so that the
@@ -130,7 +130,9 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 // after two minutes, and a server that is idle after much work would stay large for as
 // long.
 func tendMemory(ctx context.Context, b *web.Memory, adjust func()) {
-	const every, much = 2 * time.Second, 8 // an eighth
+	// Answers that the kernel takes at once are charged for a moment only, and much
+	// garbage all the same.
+	const every, much = 2 * time.Second, 64 // a sixty-fourth of the budget
 	for busy := false; clock.Rest(ctx, every); {
 		adjust()
 		if b.TakePeak() > b.Stats().Capacity/much {

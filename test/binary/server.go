@@ -115,7 +115,13 @@ func (s *Server) AwaitMetric(line string) {
 // AwaitAnswer asks the admin listener until its answer is the right one.
 func (s *Server) AwaitAnswer(path string, done func(status int, body string) bool) string {
 	s.t.Helper()
-	deadline := time.NewTimer(Bound)
+	return s.AwaitLong(Bound, path, done)
+}
+
+// AwaitLong is AwaitAnswer for what may take longer than Bound.
+func (s *Server) AwaitLong(most time.Duration, path string, done func(status int, body string) bool) string {
+	s.t.Helper()
+	deadline := time.NewTimer(most)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

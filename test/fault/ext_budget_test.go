@@ -13,8 +13,9 @@ import (
 // One tenant that takes as much memory as it can, with rates that are not limited, gets
 // no more than the budget, does not keep another from its own, and leaves nothing
 // behind. FAULT_MINUTE does not make it longer.
+//
+//nolint:paralleltest // the collector keeps to the limit as far as it gets processors
 func TestExtensionMemoryBudget(t *testing.T) {
-	t.Parallel()
 	onEngines(t, []service{extService()}, both(), extensionMemoryBudget)
 }
 

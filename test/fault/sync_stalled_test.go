@@ -68,7 +68,9 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 		})
 	}
 	clients.Wait() // connections have a deadline
-	h.server.AwaitAnswer("/metrics", func(_ int, body string) bool { return loaded(body) <= bystanding })
+	// Each has the grace, 16 s for the piece of 16 KiB under way, and three graces more
+	// for what the kernel took, after its turn to be read.
+	h.server.AwaitLong(2*bound, "/metrics", func(_ int, body string) bool { return loaded(body) <= bystanding })
 	h.server.AwaitAnswer("/livez", func(int, string) bool { return h.sockets() < stalled })
 	t.Logf("all were given up after %v", time.Since(start).Round(time.Second))
 	beside.stop()

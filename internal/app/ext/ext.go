@@ -90,7 +90,9 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()
 		most = ext.CacheBytes + validator.MemoryBytes()
-		return most - int64(c.Capacity-c.Bytes), most // only the schemas take much
+		// Of the other caches only the most is known. They are full where a thousand
+		// installs are active and have documents of the largest size.
+		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
 		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Validators: validator, Documents: validator,
