@@ -86,10 +86,7 @@ func newTurns(s *service.Opened) *fair.Pool {
 	if len(s.Databases) == 0 {
 		return nil
 	}
-	capacity := int64(max(s.Databases[0].Turns(), 1))
-	return fair.NewPool(fair.Options{
-		Capacity: capacity, Reserve: fair.Reserve(capacity), Waiting: math.MaxInt, Wait: s.Databases[0].Wait,
-	})
+	return fair.New(int64(s.Databases[0].Turns()), math.MaxInt, s.Databases[0].Wait)
 }
 
 // Open opens every service that is enabled. Embedded databases are migrated;

@@ -306,9 +306,7 @@ const (
 )
 
 func newSchemaPool(c *Config) *fair.Pool {
-	return fair.NewPool(fair.Options{
-		Capacity: schemaTurns, Reserve: fair.Reserve(schemaTurns), Waiting: schemaWaiting, Wait: c.RequestTimeout,
-	})
+	return fair.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
 // dryRun goes through the records of a namespace page by page, from behind a position.

@@ -11,7 +11,7 @@ import (
 const maxWaits = 1024
 
 func newWaits() *fair.Pool {
-	return fair.NewPool(fair.Options{Capacity: maxWaits, Reserve: fair.Reserve(maxWaits)})
+	return fair.New(maxWaits, 0, 0)
 }
 
 // EnterWait takes a place among the requests of a process that wait, if there is

@@ -58,7 +58,14 @@ type waiter struct {
 	granted bool          // valid once done is closed
 }
 
-// NewPool returns an empty pool.
+// New returns an empty pool of capacity units, at least one, with the usual reserve. At
+// most waiting acquisitions wait at once, each at most as long as wait.
+func New(capacity int64, waiting int, wait time.Duration) *Pool {
+	capacity = max(capacity, 1)
+	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
+}
+
+// NewPool returns an empty pool with a reserve of its own.
 func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }

@@ -32,9 +32,8 @@ var (
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 	limit = max(limit, 1)
-	return streams{fair.NewPool(fair.Options{
-		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: 64 * limit, Wait: wait,
-	}), now}
+	limit = max(limit, 1)
+	return streams{fair.New(int64(limit), 64*limit, wait), now}
 }
 
 // try takes a place if the user may have one at once.

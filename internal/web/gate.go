@@ -23,9 +23,8 @@ type Gate struct {
 // does not get above its share.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
-	return &Gate{slots: fair.NewPool(fair.Options{
-		Capacity: int64(limit), Reserve: fair.Reserve(int64(limit)), Waiting: limit, Wait: wait,
-	})}
+	limit = max(limit, 1)
+	return &Gate{slots: fair.New(int64(limit), limit, wait)}
 }
 
 // Identify says which client sent a request, once its credentials are verified: a
@@ -43,11 +42,10 @@ func Identify(w http.ResponseWriter, client string) {
 }
 
 // AcquireSlot takes a slot of the listener's gate for a request, unless it has one, and
-// waits for its turn at the service's database.
-// A handler calls it when it has all that it needs to work: after it has verified the
-// credentials and read the body, so that a client that sends slowly has none. It is
-// given back when the answer begins, and by ReleaseSlot. The error is for the handler
-// to return.
+// waits for its turn at the service's database. A handler calls it when it has all that
+// it needs to work: after it has verified the credentials and read the body, so that a
+// client that sends slowly has neither. Both are given back when the answer begins, and
+// by ReleaseSlot. The error is for the handler to return.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {

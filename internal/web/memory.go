@@ -17,10 +17,7 @@ type Memory struct {
 // as long as wait and with waiting others at once. An eighth of the bytes is a reserve,
 // which a client does not get above its share.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
-	limit = max(limit, 1)
-	return &Memory{bytes: fair.NewPool(fair.Options{
-		Capacity: limit, Reserve: fair.Reserve(limit), Waiting: waiting, Wait: wait,
-	})}
+	return &Memory{bytes: fair.New(limit, waiting, wait)}
 }
 
 // ChargeMemory counts n more bytes of memory for a request, before the handler
@@ -36,14 +33,13 @@ func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 		return nil
 	}
 	r := w.(*response)
-	err := WithoutSlot(w, req, func() error {
+	return WithoutSlot(w, req, func() error {
 		if err := r.memory.bytes.Acquire(req.Context(), r.chargedTo(), n); err != nil {
 			return err
 		}
 		r.charged += n
 		return nil
 	})
-	return err
 }
 
 // TryChargeMemory is ChargeMemory without waiting: it reports whether the bytes were

@@ -63,10 +63,9 @@ const (
 
 // NewCache returns a cache with a budget of bytes, at least ext.MinSchemaMemory.
 func NewCache(bytes int) *Cache {
-	size := int64(max(bytes, ext.MinSchemaMemory))
 	return &Cache{
-		budget:    fair.NewPool(fair.Options{Capacity: size, Reserve: fair.Reserve(size), Waiting: waits, Wait: waitMost}),
-		compilers: fair.NewPool(fair.Options{Capacity: Compilations, Reserve: fair.Reserve(Compilations), Waiting: waits, Wait: waitMost}),
+		budget:    fair.New(int64(max(bytes, ext.MinSchemaMemory)), waits, waitMost),
+		compilers: fair.New(Compilations, waits, waitMost),
 		schemas:   map[documentHash]*Entry{}, recent: linked.New(), tenants: map[string]int{},
 	}
 }

@@ -29,7 +29,7 @@ type Handler struct {
 // sign-in may wait for its turn.
 func NewVerifications(wait time.Duration) *fair.Pool {
 	const most = 128
-	return fair.NewPool(fair.Options{Capacity: most, Reserve: fair.Reserve(most), Waiting: most, Wait: wait})
+	return fair.New(most, most, wait)
 }
 
 // verify calls fn, which verifies a token, and then takes a slot for the request.
