@@ -74,15 +74,22 @@ func instructions(re *syntax.Regexp) int {
 	for _, sub := range re.Sub {
 		sum += instructions(sub)
 	}
-	switch {
-	case re.Op == syntax.OpLiteral:
+	if re.Op == syntax.OpLiteral {
 		sum = len(re.Rune)
-	case re.Op == syntax.OpRepeat && re.Max < 0:
-		sum *= re.Min + 1
-	case re.Op == syntax.OpRepeat:
-		sum *= re.Max
 	}
-	return min(sum, MaxPattern+1)
+	return min(sum*times(re), MaxPattern+1)
+}
+
+// times is how often what re repeats is written out: once if it repeats nothing.
+func times(re *syntax.Regexp) int {
+	switch {
+	case re.Op != syntax.OpRepeat:
+		return 1
+	case re.Max < 0:
+		return re.Min + 1
+	default:
+		return re.Max
+	}
 }
 
 // ranges is how many ranges of characters re has, written out: a class of all letters
@@ -92,15 +99,10 @@ func ranges(re *syntax.Regexp) int {
 	for _, sub := range re.Sub {
 		sum += ranges(sub)
 	}
-	switch {
-	case re.Op == syntax.OpCharClass:
+	if re.Op == syntax.OpCharClass {
 		sum = len(re.Rune) / 2
-	case re.Op == syntax.OpRepeat && re.Max < 0:
-		sum *= re.Min + 1
-	case re.Op == syntax.OpRepeat:
-		sum *= re.Max
 	}
-	return min(sum, MaxRanges+1)
+	return min(sum*times(re), MaxRanges+1)
 }
 
 // rangesOfClass is at least how many ranges \p{L} has, and it has the most.
