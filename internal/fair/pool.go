@@ -10,6 +10,7 @@ package fair
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -89,6 +90,10 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	}
 	<-w.done
 	if w.granted {
+		// A goroutine that is woken runs before those whose connections have become
+		// readable: a client with many waiting requests would keep the processors from
+		// the requests of others, which have not even been read.
+		runtime.Gosched()
 		return nil
 	}
 	if err := context.Cause(ctx); err != nil {
