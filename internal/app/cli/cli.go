@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -104,13 +105,16 @@ func (c *command) root() *cobra.Command {
 				return err
 			}
 			c.running = true
+			c.fromEnvironment(cmd)
 			return nil
 		},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.file, "config", c.getenv("HOLDFAST_CONFIG", ""), "TOML file with the configuration (HOLDFAST_CONFIG)")
-	flags.StringVar(&c.data, "data", c.getenv("HOLDFAST_DATA", "./holdfast-data"), "folder of the embedded databases and the secrets file (HOLDFAST_DATA)")
-	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.version())
+	flags.StringVar(&c.file, "config", "", "TOML configuration `FILE` (environment: HOLDFAST_CONFIG)")
+	flags.StringVar(&c.data, "data", "./holdfast-data", "`DIR` of the SQLite files and the secrets file (environment: HOLDFAST_DATA)")
+	_ = root.MarkPersistentFlagFilename("config", "toml")
+	_ = root.MarkPersistentFlagDirname("data")
+	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.completion(), c.man(), c.version())
 	sh := c.shell()
 	for _, s := range c.services {
 		if s.Commands != nil {
@@ -118,6 +122,15 @@ func (c *command) root() *cobra.Command {
 		}
 	}
 	return root
+}
+
+// fromEnvironment sets the flags that have a variable, unless they were given.
+func (c *command) fromEnvironment(cmd *cobra.Command) {
+	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
+		if !cmd.Flags().Changed(name) {
+			*value = c.getenv("HOLDFAST_"+strings.ToUpper(name), *value)
+		}
+	}
 }
 
 // merge adds commands to a parent. Of two with one name the later adds its own

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// shells are those that completion writes a script for.
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+func (c *command) completion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print a completion script for bash, zsh, fish or powershell",
+		Long: "Print a script that completes holdfast's commands and flags in a shell: bash, zsh, fish or\n" +
+			"powershell. Packages of Holdfast install the scripts for bash, zsh and fish.",
+		Example: "  source <(holdfast completion bash)\n" +
+			"  holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
+		ValidArgs: shells,
+		Args:      cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, out := cmd.Root(), c.env.Stdout
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(out)
+			}
+			c.running = false
+			return fmt.Errorf("completion: unknown shell %q: expected %s", args[0], strings.Join(shells, ", "))
+		},
+	}
+}
+
+func (c *command) man() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write manual pages into a folder",
+		Long: "Write a manual page for each command into a folder: holdfast.1, holdfast-serve.1 and so on. The\n" +
+			"folder is created when it does not exist. SOURCE_DATE_EPOCH sets the date of the pages.",
+		Example: "  holdfast man /usr/local/share/man/man1",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			date, err := c.manDate()
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			cmd.Root().DisableAutoGenTag = true
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{
+				Section: "1", Date: &date, Source: "Holdfast " + c.env.Version.Version, Manual: "Holdfast manual",
+			}, args[0])
+		},
+	}
+}
+
+// manDate is the date of manual pages: that of the source where a reproducible
+// build gives it, otherwise today.
+func (c *command) manDate() (time.Time, error) {
+	epoch := c.getenv("SOURCE_DATE_EPOCH", "")
+	if epoch == "" {
+		return time.Now().UTC(), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH: invalid value %q: expected seconds since 1970", epoch)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
