@@ -140,11 +140,11 @@ func withPort(current, port string) (string, error) {
 }
 
 // Load reads the configuration of a server with these services: defaults, file,
-// environment. The error is a *conf.Error with everything that is wrong, the
-// rules of the services included.
-func Load(services []service.Service, file string, environ []string) (*Config, conf.Report, error) {
+// environment, flags. The error is a *conf.Error with everything that is wrong,
+// the rules of the services included.
+func Load(services []service.Service, file string, environ []string, flags ...conf.Flag) (*Config, conf.Report, error) {
 	c := NewConfig(services)
-	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Aliases: c.aliases(), Reserved: reserved})
+	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases(), Reserved: reserved})
 	var problems []conf.Problem
 	var wrong *conf.Error
 	switch {

@@ -14,7 +14,8 @@
 // The defaults are the values that stand in the tree when Load is called. Over
 // them comes the file, then the names of the reference server (SYNC_…, as far
 // as the caller maps them), then HOLDFAST_ and the path in upper case with two
-// underscores between section and key: HOLDFAST_SERVER__LISTEN.
+// underscores between section and key: HOLDFAST_SERVER__LISTEN, then what was
+// given on the command line.
 //
 // A field is a string, bool, int, int64, float64, time.Duration, a list of
 // strings, a Secret or list of them; a struct is a section, a map of structs by

@@ -14,6 +14,8 @@ type Options struct {
 	// Environ is the environment as os.Environ gives it. HOLDFAST_CONFIG and
 	// HOLDFAST_DATA belong to the command line and are passed over.
 	Environ []string
+	// Flags are settings given on the command line; they override all others.
+	Flags []Flag
 	// Aliases are the names of the reference server that are understood.
 	Aliases []Alias
 	// Reserved are top-level sections that a later release will know. What is
@@ -21,7 +23,14 @@ type Options struct {
 	Reserved []string
 }
 
-// Load puts file and environment over the defaults that stand in dst, a pointer
+// Flag is a setting that was given on the command line.
+type Flag struct {
+	Name  string // as it was typed: "--listen"
+	Path  string // the setting: "server.listen"
+	Value string
+}
+
+// Load puts file, environment and flags over the defaults that stand in dst, a pointer
 // to a struct or a []Section (see the package's comment). The error is an *Error with all that
 // is wrong; dst is then good for finding more that is wrong and nothing else:
 // what could not be read has its default. The report is valid either way.
@@ -39,6 +48,13 @@ func Load(dst any, o Options) (Report, error) {
 	l.readAliases(env)
 	l.newLayer()
 	l.readEnvironment(env)
+	l.newLayer()
+	for _, f := range o.Flags {
+		path := strings.Split(f.Path, ".")
+		n := schema.find(path)
+		value, ok := n.fromText(f.Value)
+		l.set(place{name: f.Name}, path, n, value, ok)
+	}
 
 	if len(l.problems) > 0 {
 		return l.report, &Error{l.problems}

@@ -177,6 +177,11 @@ func TestPrecedence(t *testing.T) {
 		if err != nil || got.Server.Listen != c.want || report.Where("server.listen") != c.where || len(report.Notes) != c.notes {
 			t.Errorf("%+v: got %q from %s, notes %v, %v", c, got.Server.Listen, report.Where("server.listen"), report.Notes, err)
 		}
+		flag := Flag{Name: "--listen", Path: "server.listen", Value: "flag"}
+		report, err = Load(got, Options{File: c.file, Environ: []string{c.sync, c.ours}, Aliases: alias, Flags: []Flag{flag}})
+		if err != nil || got.Server.Listen != "flag" || report.Where("server.listen") != "--listen" {
+			t.Errorf("%+v with a flag: got %q from %s, %v", c, got.Server.Listen, report.Where("server.listen"), err)
+		}
 	}
 }
 

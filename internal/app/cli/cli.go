@@ -85,7 +85,8 @@ type command struct {
 	services []service.Service
 	file     string // --config
 	data     string // --data
-	running  bool   // the command line was understood
+	flags    []conf.Flag
+	running  bool // the command line was understood
 }
 
 func (c *command) root() *cobra.Command {
@@ -170,7 +171,7 @@ func (c *command) getenv(name, otherwise string) string {
 
 // load reads the configuration and prints its warnings and notes.
 func (c *command) load() (*app.Config, error) {
-	cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
+	cfg, report, err := app.Load(c.services, c.file, c.env.Environ, c.flags...)
 	for _, w := range report.Warnings {
 		fmt.Fprintln(c.env.Stderr, "holdfast: warning:", w)
 	}

@@ -15,16 +15,21 @@ import (
 
 func (c *command) serve() *cobra.Command {
 	var migrate bool
+	var listen string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
 		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync and\n" +
 			"extension storage on 127.0.0.1:8000 from SQLite files in the data folder, which it creates.",
 		Example: "  holdfast serve\n" +
+			"  holdfast serve --listen :8000\n" +
 			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
 			"  HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org holdfast serve",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("listen") {
+				c.flags = []conf.Flag{{Name: "--listen", Path: "server.listen", Value: listen}}
+			}
 			cfg, err := c.load()
 			if err != nil {
 				return err
@@ -39,6 +44,7 @@ func (c *command) serve() *cobra.Command {
 			return errors.Join(a.Serve(cmd.Context(), c.env.Stdout), a.Close())
 		},
 	}
+	cmd.Flags().StringVar(&listen, "listen", "", "address for clients, such as :8000 for every network of the machine (server.listen)")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the tables of database servers up to date first (SQLite always is)")
 	return cmd
 }
