@@ -146,3 +146,38 @@ async function siblingTabs() {
   const clients = await SyncedTabs.getTabClients();
   return clients.flatMap(client => client.tabs.map(tab => tab.url));
 }
+
+// ---- settings ----
+
+function setIntPref(name, value) {
+  Services.prefs.setIntPref(name, value);
+}
+
+function pref(name) {
+  return Services.prefs.getStringPref(name);
+}
+
+function isLocked(name) {
+  return Services.prefs.prefIsLocked(name);
+}
+
+// usualLogs makes the sync logs those of a browser that nobody has configured.
+function usualLogs() {
+  for (const name of ["services.sync.log.logger", "services.sync.log.logger.engine"]) {
+    Services.prefs.clearUserPref(name);
+  }
+}
+
+// useServer has the next sync ask another tokenserver, as it would after a new sign-in.
+function useServer(url) {
+  Services.prefs.setStringPref("identity.sync.tokenserver.uri", url);
+  Weave.Service.identity.resetCredentials();
+  Weave.Service.clusterURL = null;
+  Status.resetBackoff();
+}
+
+// lastLog is the newest file that about:sync-log lists.
+async function lastLog() {
+  const files = await IOUtils.getChildren(PathUtils.join(PathUtils.profileDir, "weave", "logs"));
+  return IOUtils.readUTF8(files.sort((a, b) => a.match(/\d+/g).pop() - b.match(/\d+/g).pop()).pop());
+}
