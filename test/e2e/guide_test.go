@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,48 +53,43 @@ func (c *typed) answers(got string) bool {
 	return regexp.MustCompile("(?s)^" + want + "$").MatchString(plain(got))
 }
 
-// TestGuide types what the guide of extension storage has its readers type, in
-// one shell and in its order, and holds what comes against what is printed.
-func TestGuide(t *testing.T) {
-	t.Parallel()
-	shell, _ := binary.Program(t, "sh"), binary.Program(t, "curl")
-	text, err := os.ReadFile(filepath.FromSlash("../../docs/extension-storage.md"))
+// guide is a page of the documents.
+func guide(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := sessions(string(text))
-	if len(commands) < 50 {
-		t.Fatalf("%d commands", len(commands))
-	}
-	folder := t.TempDir()
-	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
-	host := func(address string) string {
-		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return u.Host
-	}
-	listeners := []string{"127.0.0.1:8000", host(s.URL), "127.0.0.1:8001", host(s.Admin), "127.0.0.1:8002", host(internalURL(t, s))}
+	return string(text)
+}
+
+// typeAll types commands in one shell and in their order, and compares what
+// comes with what is printed. Addresses are pairs: the guide's and that of the
+// test.
+func typeAll(t *testing.T, env []string, folder string, addresses []string, commands []typed) {
+	t.Helper()
+	shell, _ := binary.Program(t, "sh"), binary.Program(t, "curl")
 	const end = "\n\x1e\n" // of each answer
-	script := "holdfast() { '" + binary.Path() + "' \"$@\"; }\n" +
+	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress, which a terminal erases
+		"holdfast() { '" + binary.Path() + "' \"$@\"; }\n" +
 		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit comes a little later
 	for _, c := range commands {
-		script += c.command + "\nprintf '\\n\\036\\n'\n"
+		script += strings.ReplaceAll(c.command, "bin/holdfast ", "holdfast ") + "\nprintf '\\n\\036\\n'\n"
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*binary.Bound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = s.Env, folder, time.Second
-	cmd.Stdin = strings.NewReader(strings.NewReplacer(listeners...).Replace(script))
+	cmd.Env, cmd.Dir, cmd.WaitDelay = env, folder, time.Second
+	cmd.Stdin = strings.NewReader(strings.NewReplacer(addresses...).Replace(script))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for i := 0; i < len(listeners); i += 2 {
-		listeners[i], listeners[i+1] = listeners[i+1], listeners[i]
+	back := slices.Clone(addresses)
+	for i := 0; i < len(back); i += 2 {
+		back[i], back[i+1] = back[i+1], back[i]
 	}
-	answers := strings.Split(strings.NewReplacer(listeners...).Replace(string(out)), end)
+	answers := strings.Split(strings.NewReplacer(back...).Replace(string(out)), end)
 	if len(answers) != len(commands)+1 {
 		t.Fatalf("%d answers to %d commands:\n%s", len(answers)-1, len(commands), out)
 	}
@@ -102,4 +98,94 @@ func TestGuide(t *testing.T) {
 			t.Errorf("$ %s\nanswers\n%s\nand the guide says\n%s", c.command, answers[i], c.answer)
 		}
 	}
+}
+
+// host is the host and the port of an address.
+func host(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// TestGuide types what the guide of extension storage has its readers type.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	commands := sessions(guide(t, "extension-storage.md"))
+	if len(commands) < 50 {
+		t.Fatalf("%d commands", len(commands))
+	}
+	folder := t.TempDir()
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
+	typeAll(t, s.Env, folder, []string{
+		"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, internalURL(t, s)),
+	}, commands)
+}
+
+// TestDevicesGuide makes the certificates of the guide of devices, serves with
+// them, and types the commands that check it.
+func TestDevicesGuide(t *testing.T) {
+	t.Parallel()
+	binary.Program(t, "openssl")
+	text, folder := guide(t, "devices.md"), t.TempDir()
+	certificates := exec.Command(binary.Program(t, "sh"), "-e")
+	certificates.Dir = folder
+	certificates.Stdin = strings.NewReader(strings.ReplaceAll(blocks(text, "sh")[0], "192.168.1.20", "127.0.0.1"))
+	if out, err := certificates.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	plain := binary.Start(t, filepath.Join(folder, "plain"))
+	encrypted := binary.Start(t, filepath.Join(folder, "encrypted"),
+		"HOLDFAST_SERVER__TLS_CERT_FILE="+filepath.Join(folder, "cert.pem"), "HOLDFAST_SERVER__TLS_KEY_FILE="+filepath.Join(folder, "key.pem"))
+	var commands []typed
+	for _, block := range blocks(text, "console") {
+		commands = append(commands, sessions("```console\n"+block+"```")...)
+	}
+	if len(commands) != 3 {
+		t.Fatalf("%d commands", len(commands))
+	}
+	typeAll(t, plain.Env, folder, []string{
+		"http://192.168.1.20:8000", plain.URL, "https://192.168.1.20:8000", encrypted.URL,
+	}, commands)
+}
+
+// TestTroubleshootingGuide types the commands of the guide for a Firefox that
+// does not sync; test/firefox has the rest of it.
+func TestTroubleshootingGuide(t *testing.T) {
+	t.Parallel()
+	commands := sessions(guide(t, "troubleshooting.md"))
+	if len(commands) == 0 {
+		t.Fatal("no commands")
+	}
+	folder := t.TempDir()
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=false")
+	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL)}, commands)
+}
+
+// TestNamesOfComingFrom: every variable that the guide for operators of other
+// servers names is known.
+func TestNamesOfComingFrom(t *testing.T) {
+	t.Parallel()
+	env := binary.Environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "data"))
+	names := regexp.MustCompile(`\b(SYNC_[A-Z_]*[A-Z]|HOLDFAST_[A-Z]+__[A-Z_]*[A-Z])\b`).FindAllString(guide(t, "coming-from.md"), -1)
+	if len(names) < 10 {
+		t.Fatalf("%d names", len(names))
+	}
+	for _, name := range names {
+		env = append(env, name+"=1")
+	}
+	r := binary.Run(t, env, "check")
+	if out := r.Stdout + r.Stderr; !strings.Contains(out, "SYNC_HUMAN_LOGS") || strings.Contains(out, "unknown variable") {
+		t.Errorf("check of %v:\n%s", names, out)
+	}
+}
+
+// blocks are the code blocks of a text whose first line is ```info.
+func blocks(text, info string) (all []string) {
+	for _, m := range regexp.MustCompile("(?ms)^ *```"+regexp.QuoteMeta(info)+"\n(.*?)^ *```$").FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
 }
