@@ -69,7 +69,7 @@ func guide(t *testing.T, name string) string {
 func typeAll(t *testing.T, env []string, folder string, addresses []string, commands []typed) {
 	t.Helper()
 	shell, _ := binary.Program(t, "sh"), binary.Program(t, "curl")
-	const end = "\n\x1e\n" // of each answer
+	const end = "\n\x1e\n"                              // of each answer
 	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress, which a terminal erases
 		"holdfast() { '" + binary.Path() + "' \"$@\"; }\n" +
 		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit comes a little later
