@@ -46,6 +46,7 @@ type Options struct {
 	Create  bool        // the data folder, files and secrets are created when missing
 	Migrate bool        // Serve migrates database servers too
 	Leave   bool        // tables and nodes stay as they are
+	Lock    bool        // another server must not use the SQLite files
 	Notify  string      // socket of the service manager to notify, or ""
 
 	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; "" when
@@ -70,6 +71,7 @@ type App struct {
 	gate     *web.Gate       // of the main and the internal listener
 	memory   *web.Memory     // likewise
 	unsaved  map[string]bool // secrets that were generated for this process only
+	engines  *engine.Opener
 	opened   []*opened
 }
 
@@ -118,6 +120,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}()
 	a.observe()
+	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Lock: o.Lock, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {
 		if err := a.open(ctx, s, o); err != nil {
 			return nil, err
@@ -131,9 +134,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 
 // open opens one service.
 func (a *App) open(ctx context.Context, s service.Service, o Options) error {
-	engines := &engine.Opener{Data: a.data, Create: o.Create, Metrics: a.metrics}
 	open, err := s.Open(ctx, &service.Deps{
-		Server: a.server(), Engines: engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
+		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
 	})
 	if open != nil {
@@ -176,6 +178,9 @@ func (a *App) Close() error {
 		errs = append(errs, d.Close())
 	}
 	a.opened = nil
+	if a.engines != nil {
+		errs = append(errs, a.engines.Close())
+	}
 	return errors.Join(errs...)
 }
 

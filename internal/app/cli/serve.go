@@ -35,7 +35,7 @@ func (c *command) serve() *cobra.Command {
 				return err
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
-				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true,
+				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true,
 				Notify: c.getenv("NOTIFY_SOCKET", ""), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
 			})
 			if err != nil {

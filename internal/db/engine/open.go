@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/migrate"
@@ -50,7 +51,36 @@ func (b Backends[S]) supported() (kinds []Kind) {
 type Opener struct {
 	Data    string // folder of the SQLite files that no setting names
 	Create  bool   // missing folders and files are created
+	Lock    bool   // SQLite files are locked: no other server may use them
 	Metrics *obs.Metrics
+
+	locks []*sqlitedb.Lock
+}
+
+// Close releases the locks. The databases are closed before.
+func (o *Opener) Close() (err error) {
+	for _, l := range o.locks {
+		err = errors.Join(err, l.Release())
+	}
+	o.locks = nil
+	return err
+}
+
+// lock locks a SQLite file for this Opener.
+func (o *Opener) lock(ctx context.Context, service, path string) error {
+	held := func(l *sqlitedb.Lock) bool { return l.Locks(path) } // services may share a file
+	if !o.Lock || slices.ContainsFunc(o.locks, held) {
+		return nil
+	}
+	l, err := sqlitedb.AcquireLock(ctx, path)
+	if _, inUse := errors.AsType[*sqlitedb.InUseError](err); inUse {
+		return fmt.Errorf("%s: %w: stop it first, or choose another file with --data or %[1]s.database_url", service, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", service, err)
+	}
+	o.locks = append(o.locks, l)
+	return nil
 }
 
 // File is the SQLite file of a service without a database_url.
@@ -88,6 +118,10 @@ func openBackend[DB, S any](db *Database, b Backend[DB, S], open func() (DB, err
 
 func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, error) {
 	path := d.Target.Path
+	d.Where = path
+	if abs, err := filepath.Abs(path); err == nil {
+		d.Where = abs
+	}
 	if o.Create {
 		if err := MakeFolder(filepath.Dir(path)); err != nil {
 			return nil, err
@@ -95,6 +129,9 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, &MissingError{Service: d.Service, Path: path}
 	} else if err != nil {
+		return nil, err
+	}
+	if err := o.lock(ctx, d.Service, d.Where); err != nil {
 		return nil, err
 	}
 	group := o.Metrics.Groups(d.Service)
@@ -105,10 +142,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	d.conn, d.file, d.Where = db, db, path
-	if abs, err := filepath.Abs(path); err == nil {
-		d.Where = abs
-	}
+	d.conn, d.file = db, db
 	return db, nil
 }
 

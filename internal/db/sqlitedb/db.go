@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -56,11 +57,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	if opts.Readers <= 0 {
 		opts.Readers = 64
 	}
-	f, err := os.OpenFile(opts.Path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "cannot open the database file", err)
-	}
-	if err := f.Close(); err != nil {
+	if err := create(opts.Path); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "cannot open the database file", err)
 	}
 	conn, err := openConn(opts.Path, sqlite.OpenReadWrite)
@@ -77,6 +74,20 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	db.writer = &writer{db: db, conn: conn}
 	go db.writer.run()
 	return db, nil
+}
+
+// create creates the file unless it exists. One that exists is not opened here:
+// when a process closes any descriptor of a file, it loses the locks that SQLite
+// has on it for another DB of the process.
+func create(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, access(path))
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // openConn opens a connection with the pragmas that every one needs.

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// A second server on a SQLite file is refused by name, commands are not, and the lock
+// ends with its process, however that ends.
+func TestSecondServer(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := binary.Start(t, data)
+	elsewhere := append([]string{}, s.Env...)
+	elsewhere = append(elsewhere, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")
+	refused := func(env ...string) {
+		t.Helper()
+		r := binary.Run(t, append(elsewhere, env...), "serve")
+		want := fmt.Sprintf("%s is in use by another server (process %d)", filepath.Join(data, "syncstorage.db"), s.Cmd.Process.Pid)
+		if r.Status != 1 || !strings.Contains(r.Stderr, want) || !strings.Contains(r.Stderr, "--data") || strings.Contains(r.Stdout, "clients") {
+			t.Errorf("a second server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		}
+	}
+	refused()
+	other := t.TempDir()
+	refused("HOLDFAST_DATA="+other, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=sqlite:"+filepath.Join(data, "syncstorage.db"))
+
+	c := s.Token(1) // a command that opens the databases
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/1", `{"payload":"x"}`)
+	for _, command := range [][]string{{"check"}, {"sync", "user", "list"}, {"sweep"}, {"backup", filepath.Join(t.TempDir(), "backup")}, {"migrate"}} {
+		if r := binary.Run(t, s.Env, command...); strings.Contains(r.Stdout+r.Stderr, "in use by another server") || command[0] != "check" && r.Status != 0 {
+			t.Errorf("%s beside the server: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+	refused() // a command has not released the lock
+
+	s.Kill()
+	s = binary.Start(t, data)
+	c.Endpoint = s.URL + "/1.5/1"
+	c.Want(t, http.StatusOK, "GET", "/storage/tabs/1", "")
+	refused()
+}
+
+// Services may share one file in one server. Each keeps its locks of the file when
+// another opens it: otherwise a command that ends takes the log away that the server
+// writes to.
+func TestServicesShareFile(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	file := filepath.Join(data, "all.db")
+	vars := []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=sqlite:" + file, "HOLDFAST_TOKENSERVER__DATABASE_URL=sqlite:" + file, "HOLDFAST_EXTSTORAGE__DATABASE_URL=sqlite:" + file}
+	s := binary.Start(t, data, vars...)
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/1", `{"payload":"x"}`)
+	s.Verb("sync", "user", "list")
+	if _, err := os.Stat(file + "-wal"); err != nil {
+		t.Errorf("after a command: %v", err)
+	}
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/2", `{"payload":"x"}`)
+	s.Kill()
+	s = binary.Start(t, data, vars...)
+	c.Endpoint = s.URL + "/1.5/1"
+	if a := c.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != `{"tabs":2}` {
+		t.Errorf("after a crash: %s", a.Body)
+	}
+}
