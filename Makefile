@@ -22,7 +22,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows soak soak-models soak-spanner soak-tests soak-race soak-faults soak-fuzz generate docs clean
+.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-fuzz generate docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -150,6 +150,16 @@ bench: build ## measure the server beside the bare limit, into docs/performance.
 
 bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into docs/performance.md
 	$(BENCH) -parts rows,extrows $(BENCHFLAGS)
+
+# PocketBase is built from its source, to be measured beside extension storage.
+POCKETBASE = v0.36.8
+
+bench-peers: build bin/pocketbase-$(POCKETBASE) ## measure the server beside PocketBase, into docs/performance.md
+	$(BENCH) -pocketbase bin/pocketbase-$(POCKETBASE) -engines sqlite -connections 1,16,64 $(BENCHFLAGS)
+
+bin/pocketbase-$(POCKETBASE):
+	$(LIKEBIN) GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install github.com/pocketbase/pocketbase/examples/base@$(POCKETBASE)
+	mv bin/base $@
 
 # The packages whose tests draw random steps against a model.
 MODELS = $(shell $(GO) list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | sed -n 's/\.test .*pgregory\.net\/rapid.*//p')

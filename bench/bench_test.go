@@ -46,8 +46,9 @@ func TestRun(t *testing.T) {
 				`appends 100 × 500 B \| sqlite`, `commits 100 × 500 B \| sqlite`, `appends 250 × 500 B \| sqlite`, `commits 250 × 500 B \| sqlite`,
 				`appends 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`, `commits 250 × 500 B by each of 2 clients, while 2 read 1 MB each \| sqlite`,
 			},
-			"start": {`sqlite`},
-			"rows":  {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
+			"start":   {`sqlite`},
+			"budgets": {`PUT 500 B \| sqlite`, `GET 100 full \| sqlite`, `ext put 500 B \| sqlite`, `ext get 500 B \| sqlite`},
+			"rows":    {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
 		},
 		"extension storage": {
 			"ext": {

@@ -10,9 +10,11 @@ import (
 	"time"
 )
 
-// side is one of two binaries that are compared, with an engine of its own.
+// side is one of two servers that are compared.
 type side struct {
-	binary  string
+	service
+
+	name    string // of the server in messages
 	engine  *engine
 	server  *server
 	owners  []credentials
@@ -20,12 +22,23 @@ type side struct {
 	peak    int64
 }
 
+// operation returns the side's own operation of that name; nil: it has none.
+func (s *side) operation(name string) *operation {
+	all := s.operations()
+	if i := slices.IndexFunc(all, func(op operation) bool { return op.name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+const compareHead = "| work | engine | connections | ops/s | %s | ratio | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
+	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+
 // compare measures two binaries in alternating windows, so that both meet the
 // same machine, and prints the ratios of their medians.
 func compare(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
-	fmt.Fprintln(out, "| work | engine | connections | ops/s | before | ratio | server CPU µs/op | before | ratio | engine CPU µs/op | before | ratio | peak memory | before |")
-	fmt.Fprintln(out, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+	fmt.Fprintf(out, compareHead, "before")
 	for _, name := range o.engines {
 		if name == "spanner" {
 			fmt.Fprintln(os.Stderr, "bench: spanner: left out: the emulator's time would be compared")
@@ -36,7 +49,9 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 			if !slices.Contains(o.parts, b.part) {
 				continue
 			}
-			if err := b.compare(ctx, o, name, out); err != nil {
+			sides := []*side{{name: o.binary, service: b}, {name: o.against, service: b}}
+			err := onBinaries(ctx, o, name, sides, func() error { return compareSides(ctx, o, sides, out) })
+			if err != nil {
 				return fmt.Errorf("%s: %s: %w", b.part, name, err)
 			}
 		}
@@ -44,70 +59,68 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-func (b *entry) compare(ctx context.Context, o *options, engine string, out io.Writer) error {
-	operations := slices.DeleteFunc(b.operations(), func(op operation) bool { return !o.works.MatchString(op.name) })
+// compareSides fills the rows of the operations that both sides have.
+func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer) error {
+	operations := slices.DeleteFunc(sides[0].operations(), func(op operation) bool {
+		return !o.works.MatchString(op.name) || sides[1].operation(op.name) == nil
+	})
 	if len(operations) == 0 {
 		return nil
 	}
-	sides := []*side{{binary: o.binary}, {binary: o.against}}
-	return onSides(ctx, o, engine, sides, func() (err error) {
-		for _, s := range sides {
-			if s.owners, err = s.server.newOwners(b, slices.Max(o.connections)); err == nil {
-				err = b.fill(ctx, s.engine, s.owners)
-			}
-			if err != nil {
-				return fmt.Errorf("fill %s: %w", s.binary, err)
+	for _, s := range sides {
+		var err error
+		if s.owners, err = s.server.newOwners(s, slices.Max(o.connections)); err == nil {
+			err = s.fill(ctx, s.engine, s.owners)
+		}
+		if err != nil {
+			return fmt.Errorf("fill %s: %w", s.name, err)
+		}
+	}
+	for _, op := range operations {
+		for _, n := range o.connections {
+			if err := compareOperation(ctx, o, op.name, n, sides, out); err != nil {
+				return fmt.Errorf("%s at %d: %w", op.name, n, err)
 			}
 		}
-		for _, op := range operations {
-			for _, n := range o.connections {
-				if err := op.compare(ctx, o, n, sides, out); err != nil {
-					return fmt.Errorf("%s at %d: %w", op.name, n, err)
-				}
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// onSides runs fn while every side has its server.
-func onSides(ctx context.Context, o *options, name string, sides []*side, fn func() error) error {
+// onBinaries runs fn while every side has a server of the binary it is named for.
+func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn func() error) error {
 	if len(sides) == 0 {
 		return fn()
 	}
 	s := sides[0]
 	own := *o
-	own.binary = s.binary
+	own.binary = s.name
 	return onEngine(name, func(e *engine) error {
 		s.engine = e
 		return onServer(ctx, &own, e, nil, func(running *server) error {
 			s.server = running
-			if len(sides) == 1 {
-				return fn()
-			}
-			return onSides(ctx, o, name, sides[1:], fn)
+			return onBinaries(ctx, o, name, sides[1:], fn)
 		})
 	})
 }
 
-// compare measures a row. Which side begins changes from pair to pair; the
+// compareOperation measures a row. Which side begins changes from pair to pair; the
 // first window of each warms up and does not count.
-func (op *operation) compare(ctx context.Context, o *options, n int, sides []*side, out io.Writer) error {
+func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
 	for _, s := range sides {
 		s.samples, s.peak = nil, 0
-		if err := resetPeak(s.server.pid()); err != nil {
+		if err := s.server.resetPeak(); err != nil {
 			return err
 		}
-		if _, err := op.load(ctx, s.server, s.owners[:n], lasting(o.window/2)); err != nil {
-			return fmt.Errorf("%s: %w", s.binary, err)
+		if _, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window/2)); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
-			got, err := op.load(ctx, s.server, s.owners[:n], lasting(o.window))
+			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
-				return fmt.Errorf("%s: %w", s.binary, err)
+				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			s.samples = append(s.samples, got.sample())
 		}
@@ -115,17 +128,25 @@ func (op *operation) compare(ctx context.Context, o *options, n int, sides []*si
 	}
 	for _, s := range sides {
 		var err error
-		if s.peak, err = peak(s.server.pid()); err != nil {
+		if s.peak, err = s.server.peak(); err != nil {
 			return err
 		}
 	}
 	a, b := sides[0], sides[1]
-	fmt.Fprintf(out, "| %s | %s | %d | %s | %s | %s | %s |\n", op.name, a.engine.name, n,
+	fmt.Fprintf(out, "| %s | %s | %d | %s | %s | %s | %s |\n", work, a.engine.name, n,
 		beside(a, b, func(s sample) float64 { return s.ops }),
 		beside(a, b, func(s sample) float64 { return micros(s.cpu) }),
 		beside(a, b, func(s sample) float64 { return micros(s.engine) }),
-		mb(a.peak)+" | "+mb(b.peak))
+		a.memory()+" | "+b.memory())
 	return nil
+}
+
+// memory is a cell; a server on another machine has none.
+func (s *side) memory() string {
+	if s.peak == 0 {
+		return "–"
+	}
+	return mb(s.peak)
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -133,9 +154,14 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // beside is three cells: the medians of both sides and their ratio.
 func beside(a, b *side, field func(sample) float64) string {
 	x, y := median(a.samples, field), median(b.samples, field)
-	if y == 0 {
-		return "– | – | –"
+	number := func(f float64) string {
+		if f == 0 {
+			return "–"
+		}
+		return strconv.FormatFloat(f, 'f', digits(f), 64)
 	}
-	number := func(f float64) string { return strconv.FormatFloat(f, 'f', digits(f), 64) }
+	if x == 0 || y == 0 {
+		return number(x) + " | " + number(y) + " | –"
+	}
 	return fmt.Sprintf("%s | %s | **%.2f**", number(x), number(y), x/y)
 }

@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,6 +34,10 @@ type options struct {
 	command     string // that measures the same
 	binary      string
 	against     string // another binary; "": none
+	peer        string // URL of another server of Sync; "": none
+	peerSecret  string
+	peerPIDs    []int
+	pocketBase  string // binary; "": none
 	works       *regexp.Regexp
 	out         string
 	parts       []string
@@ -99,7 +104,7 @@ func main() {
 }
 
 func parse(args []string) (options, error) {
-	var connections, names, engineNames, rows, works string
+	var connections, names, engineNames, rows, works, pids string
 	o := options{command: "go run ./bench", services: services(), size: full}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
@@ -107,6 +112,11 @@ func parse(args []string) (options, error) {
 		"prints the ratios of throughput, CPU of server and engine, and memory for the works of the parts load and ext.\n"+
 		"Each binary has a server and an engine of its own. A ratio of 0.60 in a CPU column means -binary needs 60 % of the CPU per operation.\n"+
 		"Example: bench -binary bin/holdfast -against /tmp/holdfast-before -parts load -engines sqlite -connections 16,64 -works POST -runs 9")
+	f.StringVar(&o.peer, "peer", "", "compare the operations of Sync with those of a server that is already running, such as http://127.0.0.1:8001, in alternating windows.\n"+
+		"It is filled with records of new users.")
+	f.StringVar(&o.peerSecret, "peer-secret", "", "master secret of the peer, by which it checks tokens")
+	f.StringVar(&pids, "peer-pids", "", "processes of the peer on this machine, such as 123,456, whose CPU and memory are measured")
+	f.StringVar(&o.pocketBase, "pocketbase", "", "compare the operations of extension storage with those of this binary of PocketBase")
 	f.StringVar(&works, "works", "", "regular expression of the names of works to measure in the parts load and ext and by -against; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose parts are written anew; empty: none")
 	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "what is measured, of "+strings.Join(partNames(true), ", "))
@@ -120,10 +130,16 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles"}, f.Name) { // they change nothing that is measured
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase"}, f.Name) { // they change nothing that is measured
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
+	if o.peer != "" {
+		o.command += " -peer URL -peer-secret SECRET -peer-pids PIDS"
+	}
+	if o.pocketBase != "" {
+		o.command += " -pocketbase " + filepath.Base(o.pocketBase)
+	}
 	var err error
 	if o.connections, err = numbers("connections", connections, 1000); err != nil {
 		return o, err
@@ -139,6 +155,14 @@ func parse(args []string) (options, error) {
 	}
 	if o.works, err = regexp.Compile(works); err != nil {
 		return o, fmt.Errorf("-works: %w", err)
+	}
+	if pids != "" {
+		if o.peerPIDs, err = numbers("peer-pids", pids, 1<<22); err != nil {
+			return o, err
+		}
+	}
+	if err := o.checkPeer(); err != nil {
+		return o, err
 	}
 	if o.runs < 1 || o.window <= 0 {
 		return o, errors.New("-runs and -window must be more than 0")
@@ -212,6 +236,9 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 		return compare(ctx, o, terminal)
 	}
 	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s", o.command, on)}
+	if o.peer != "" || o.pocketBase != "" {
+		return measurePeers(ctx, o, &r)
+	}
 	for _, p := range parts(o.services) {
 		if !slices.Contains(o.parts, p.name) {
 			continue

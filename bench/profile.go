@@ -11,21 +11,30 @@ import (
 )
 
 // profile saves a CPU profile of the server, as long as a window, if profiles
-// are wanted. The load lasts a second longer and is not measured: being
-// profiled costs.
+// are wanted.
 func (s *server) profile(ctx context.Context, o *options, name string, load func(more) error) error {
 	if o.profiles == "" {
 		return nil
 	}
-	seconds := wholeSeconds(o.window)
-	done := make(chan error, 1)
-	go func() { done <- load(lasting(time.Duration(seconds+1) * time.Second)) }()
-	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
-	if err = errors.Join(err, <-done); err != nil {
+	profile, err := s.profiled(ctx, o.window, load)
+	if err != nil {
 		return err
 	}
 	name = strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(name) + ".pprof"
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
+}
+
+// profiled returns a CPU profile of the server under a load, which lasts a second
+// longer and is not measured: being profiled costs.
+func (s *server) profiled(ctx context.Context, d time.Duration, load func(more) error) ([]byte, error) {
+	seconds := wholeSeconds(d)
+	done := make(chan error, 1)
+	go func() { done <- load(lasting(time.Duration(seconds+1) * time.Second)) }()
+	profile, err := s.ask(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
+	if err = errors.Join(err, <-done); err != nil {
+		return nil, err
+	}
+	return profile, nil
 }
 
 // wholeSeconds is for those who count in no less.

@@ -29,7 +29,39 @@ type server struct {
 	env    []string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	next   int // number of the next new owner
+	next   int   // number of the next new owner
+	theirs []int // processes of a server that was not started here
+}
+
+// pids are the server's processes; none: they are on another machine.
+func (s *server) pids() []int {
+	if s.cmd == nil {
+		return s.theirs
+	}
+	return []int{s.pid()}
+}
+
+// resetPeak makes peak begin anew.
+func (s *server) resetPeak() error {
+	for _, pid := range s.pids() {
+		if err := resetPeak(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peak is the most memory that the server has had since resetPeak, in bytes: the sum of
+// its processes.
+func (s *server) peak() (sum int64, err error) {
+	for _, pid := range s.pids() {
+		n, err := peak(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 // serve starts a server on an empty engine and waits until it is ready.
@@ -72,35 +104,45 @@ func (s *server) log() string { return filepath.Join(s.dir, "log") }
 // start runs the server, on what an earlier run has left, and waits until it
 // is ready.
 func (s *server) start(ctx context.Context) error {
+	cmd := exec.Command(s.binary, "serve", "--migrate")
+	cmd.Env = s.env
+	if err := s.run(cmd); err != nil {
+		return err
+	}
+	return s.until(ctx, func() error {
+		_, err := s.ask(ctx, "/readyz")
+		return err
+	})
+}
+
+// run starts the process of the server.
+func (s *server) run(cmd *exec.Cmd) error {
 	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close() // the server has its own handle
-	s.cmd = exec.Command(s.binary, "serve", "--migrate")
-	s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr = s.env, log, log
-	if err := s.cmd.Start(); err != nil {
-		s.cmd = nil
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended, cmd := make(chan struct{}), s.cmd
-	s.ended = ended
+	ended := make(chan struct{})
+	s.cmd, s.ended = cmd, ended
 	go func() {
 		_ = cmd.Wait() // the log says more
 		close(ended)
 	}()
-	return s.await(ctx)
+	return nil
 }
 
-// await asks until the server is ready, and so often that it tells when.
-func (s *server) await(ctx context.Context) error {
+// until asks until the server is ready, often enough to measure when.
+func (s *server) until(ctx context.Context, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, err := s.ask(ctx, "/readyz")
-		if err == nil {
+		if ready() == nil {
 			return nil
 		}
 		select {
@@ -109,7 +151,7 @@ func (s *server) await(ctx context.Context) error {
 			log, _ := os.ReadFile(s.log())
 			return fmt.Errorf("the server ended:\n%s", log)
 		case <-ctx.Done():
-			return fmt.Errorf("the server does not become ready: %w", err)
+			return fmt.Errorf("the server does not become ready: %w", ctx.Err())
 		}
 	}
 }
@@ -173,7 +215,7 @@ func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 type spent struct{ server, engine worked }
 
 func (s *server) spent() (spent, error) {
-	own, err := cpu(s.pid())
+	own, err := cpu(s.pids()...)
 	theirs, other := s.engine.cpu()
 	return spent{own, theirs}, errors.Join(err, other)
 }

@@ -44,6 +44,7 @@ func services() []entry {
 			{name: "memory", head: memoryHead, measure: sync.measureMemory},
 			{name: "start", spanner: true, head: startHead, measure: measureStart},
 			{name: "neighbour", head: neighbourHead, measure: measureNeighbours},
+			{name: "budgets", head: budgetsHead, measure: measureBudgets},
 			{name: "rows", slow: true, head: syncRowsHead, measure: sync.measureRows},
 		}},
 		{service: ext, part: "ext", parts: []part{

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+)
+
+// measurePeers compares the operations of Sync with those of a server that is already
+// running, and those of extension storage with PocketBase.
+func measurePeers(ctx context.Context, o *options, r *report) error {
+	var all []error
+	if o.peer != "" {
+		all = append(all, r.part("peer", func(out io.Writer) error {
+			return comparePeer(ctx, o, "the peer", o.service("load"), o.withPeer, out)
+		}))
+	}
+	if o.pocketBase != "" {
+		all = append(all, r.part("pocketbase", func(out io.Writer) error {
+			err := comparePeer(ctx, o, "PocketBase", o.service("ext"), o.withPocketBase, out)
+			if err == nil {
+				err = o.pocketStart(ctx, out)
+			}
+			return err
+		}))
+	}
+	return errors.Join(all...)
+}
+
+// comparePeer fills the table of a service and a peer, which run returns as the second side.
+func comparePeer(ctx context.Context, o *options, name string, ours service, with func(context.Context, func(*side) error) error, out io.Writer) error {
+	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, name)
+	fmt.Fprintf(out, compareHead, name)
+	for _, engine := range o.engines {
+		if engine == "spanner" {
+			fmt.Fprintln(os.Stderr, "bench: spanner: left out: the emulator's time would be compared")
+			continue
+		}
+		self := &side{name: o.binary, service: ours}
+		err := onBinaries(ctx, o, engine, []*side{self}, func() error {
+			return with(ctx, func(peer *side) error { return compareSides(ctx, o, []*side{self, peer}, out) })
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", engine, err)
+		}
+	}
+	return nil
+}
+
+// withPeer runs fn with the Sync server of the flags.
+func (o *options) withPeer(_ context.Context, fn func(*side) error) error {
+	e := &engine{name: "peer"}
+	u, _ := url.Parse(o.peer) // parse has checked it
+	s := &server{engine: e, listen: u.Host, theirs: o.peerPIDs, next: 1}
+	return fn(&side{name: o.peer, service: &syncLoad{secret: o.peerSecret}, engine: e, server: s})
+}
+
+// service is the one that is measured in a part.
+func (o *options) service(part string) service {
+	return &o.services[slices.IndexFunc(o.services, func(e entry) bool { return e.part == part })]
+}
+
+// checkPeer checks the flags about a peer.
+func (o *options) checkPeer() error {
+	if o.peer == "" {
+		if o.peerSecret != "" || len(o.peerPIDs) > 0 {
+			return errors.New("-peer-secret and -peer-pids need -peer")
+		}
+		return nil
+	}
+	u, err := url.Parse(o.peer)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
+		return fmt.Errorf("-peer: %q is not an address such as http://127.0.0.1:8001", o.peer)
+	}
+	if o.peerSecret == "" {
+		return errors.New("-peer needs -peer-secret, the master secret by which the peer checks tokens")
+	}
+	if slices.Contains(o.peerPIDs, os.Getpid()) {
+		return errors.New("-peer-pids: this is the load generator")
+	}
+	return nil
+}
