@@ -18,6 +18,12 @@ import (
 // must not ask the database.
 const revokedEvery = 300 * time.Millisecond
 
+// restFor is the pause after a look that took so long: reading a long list takes a tenth
+// of the time at most, unless an operator's second would be missed.
+func restFor(took time.Duration) time.Duration {
+	return min(max(revokedEvery, 10*took), 900*time.Millisecond)
+}
+
 // firstLook bounds how long a server waits for its database before it starts.
 const firstLook = 2 * time.Second
 
@@ -66,6 +72,7 @@ func (s *Accounts) watchRevoked(
 		}
 		return err
 	}
+	begun := time.Now()
 	first, done := context.WithTimeout(ctx, firstLook)
 	err := look(first)
 	done()
@@ -73,13 +80,14 @@ func (s *Accounts) watchRevoked(
 	go func() {
 		defer close(ended)
 		for {
-			pause, failed := revokedEvery, err != nil
+			pause, failed := restFor(time.Since(begun)), err != nil
 			if errors.Is(err, errNoAccounts) {
 				pause = besideEvery
 			}
 			if !clock.Rest(ctx, pause) {
 				return
 			}
+			begun = time.Now()
 			if err = look(ctx); err != nil && !failed && ctx.Err() == nil {
 				log.Warn("revoked accounts cannot be read; those known stay refused", "error", err)
 			}
