@@ -1,9 +1,7 @@
-//go:build ignore
-
-// Command terminal draws terminal.svg: it starts bin/holdfast in a temporary folder,
-// types the first commands of the README, and shows what came back.
+// Command picture draws docs/images/terminal.svg: it starts bin/holdfast in a temporary
+// folder, types the first commands of the README, and shows what came back.
 //
-//	make build && go run docs/images/terminal.go
+//	make build && go run ./test/picture
 package main
 
 import (
@@ -38,7 +36,7 @@ const (
 func main() {
 	log.SetFlags(0)
 	if err := run(); err != nil {
-		log.Fatal("terminal: ", err)
+		log.Fatal("picture: ", err)
 	}
 }
 
