@@ -10,7 +10,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"log"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,9 +33,9 @@ const (
 )
 
 func main() {
-	log.SetFlags(0)
 	if err := run(); err != nil {
-		log.Fatal("picture: ", err)
+		fmt.Fprintln(os.Stderr, "picture:", err)
+		os.Exit(1)
 	}
 }
 
