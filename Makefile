@@ -38,9 +38,9 @@ ARCHS      ?= amd64 arm64 armv7
 DIST       ?= dist
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 
-dist: ## make the files of a release in dist/: tarballs, Debian packages, checksums
-	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' LDFLAGS='$(LDFLAGS)' TAGS='$(TAGS)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' \
-		packaging/dist.sh $(DIST) $(ARCHS)
+dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checksums
+	@$(LIKEBIN) $(GO) run -C packaging/release . -source '$(CURDIR)' -out '$(abspath $(DIST))' -epoch '$(SOURCE_DATE_EPOCH)' \
+		-version '$(VERSION)' -commit '$(COMMIT)' -ldflags '$(LDFLAGS)' -tags '$(TAGS)' $(ARCHS)
 
 # SQLite is C made into Go, and under the race detector it takes twenty times as
 # long. Packages that live on it are tested without; db/sqlitedb, which shares it
@@ -77,7 +77,7 @@ testservers:
 # from starting their services at once.
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
-	python3-venv:/usr/lib/python3*/ensurepip npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl
+	python3-venv:/usr/lib/python3*/ensurepip apache2-bin:/usr/sbin/apache2 rpm:/usr/bin/rpm npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl
 # A mirror may be slow, and another apt may be at work.
 APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300
 # Debian has no emulator of Spanner, Google's package source has. It is installed
@@ -110,6 +110,7 @@ test-firefox: build ## let two real Firefox browsers sync through bin/holdfast
 lint: bin/golangci-lint-$(LINTER) ## gofmt, go mod tidy, golangci-lint with all of go vet
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	$(GO) mod tidy -diff
+	cd packaging/release && $(GO) mod tidy -diff && $(GO) vet .
 	$(LIKEBIN) bin/golangci-lint-$(LINTER) run --allow-parallel-runners
 
 linter: bin/golangci-lint-$(LINTER)

@@ -151,6 +151,10 @@ func rules() []rule {
 			reason: "it measures the binary from outside; of the inside it takes what the bare limit is made of",
 		},
 		rule{
+			who: []string{"packaging/release"}, libs: []string{"github.com/goreleaser/nfpm/v2", "github.com/goreleaser/nfpm/v2/*", "github.com/CycloneDX/cyclonedx-go"},
+			reason: "it is a module of its own, so that what makes packages is no dependency of the server",
+		},
+		rule{
 			who: []string{"client/ext"}, tests: []string{"internal/openapitest", "test/binary"},
 			reason: "it is for programs of others, who get the standard library with it and nothing of the server",
 		},

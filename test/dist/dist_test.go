@@ -1,5 +1,5 @@
-// Package dist tests the files of a release: that they are whole and the same
-// each time, that dpkg and systemd take them, and that what is in them starts.
+// Package dist tests the files of a release: that they are complete and the same
+// each time, that dpkg, rpm and systemd accept them, and that what is in them starts.
 package dist
 
 import (
@@ -24,13 +24,18 @@ import (
 const (
 	version = "v1.2.3"
 	commit  = "0123abc"
-	epoch   = 1700000000 // seconds
+	epoch   = 1700000000                         // seconds
+	tags    = "disable_grpc_modules,grpcnotrace" // the Makefile's
 )
 
-// arch is a name of this machine's architecture for each of those who read it.
-type arch struct{ dist, deb string }
+// arch has the names of this machine's architecture.
+type arch struct{ dist, deb, rpm, apk string }
 
-var arches = map[string]arch{"amd64": {"amd64", "amd64"}, "arm64": {"arm64", "arm64"}, "arm": {"armv7", "armhf"}}
+var arches = map[string]arch{
+	"amd64": {"amd64", "amd64", "x86_64", "x86_64"},
+	"arm64": {"arm64", "arm64", "aarch64", "aarch64"},
+	"arm":   {"armv7", "armhf", "armv7hl", "armv7"},
+}
 
 // scratch is a folder of all tests.
 var scratch string
@@ -80,7 +85,6 @@ func needRoot(t *testing.T, why string) {
 func release(t *testing.T) string {
 	t.Helper()
 	native(t)
-	need(t, "dpkg", "dpkg-deb")
 	dir, err := released()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +101,7 @@ func tree(t *testing.T) string {
 var released = sync.OnceValues(func() (string, error) { return makeRelease("here-", "umask 022") })
 
 // makeRelease copies the source and makes a release of the copy, in a shell that
-// first does as it is told. Where it is made must not be seen in what is made.
+// runs first before. The files must not depend on where they are made.
 func makeRelease(where, first string) (string, error) {
 	dir, err := os.MkdirTemp(scratch, where)
 	if err != nil {
@@ -109,7 +113,7 @@ func makeRelease(where, first string) (string, error) {
 			return "", err
 		}
 	}
-	for _, file := range []string{"go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md"} {
+	for _, file := range []string{"go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", "CONTACT"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", file))
 		if err != nil {
 			return "", err
@@ -118,18 +122,23 @@ func makeRelease(where, first string) (string, error) {
 			return "", err
 		}
 	}
-	cmd := exec.Command("sh", "-c", first+`; exec packaging/dist.sh "$@"`, "sh", out, arches[runtime.GOARCH].dist)
-	cmd.Dir = source
-	cmd.Env = append(os.Environ(),
-		"VERSION="+version, "COMMIT="+commit, "LDFLAGS=-X main.version="+version+" -X main.commit="+commit,
-		"TAGS=disable_grpc_modules,grpcnotrace", // the Makefile's
-		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch),
-		"DPKG_DEB_COMPRESSOR_TYPE=none", // xz would take longer than all the rest
-	)
+	cmd := releaseCommand(first, filepath.Join(source, "packaging", "release"),
+		"-source", source, "-out", out, "-version", version, "-commit", commit, "-tags", tags,
+		"-ldflags", "-X main.version="+version+" -X main.commit="+commit, fmt.Sprintf("-epoch=%d", epoch),
+		arches[runtime.GOARCH].dist)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("dist.sh: %w\n%s", err, text)
+		return "", fmt.Errorf("packaging/release: %w\n%s", err, text)
 	}
 	return out, nil
+}
+
+// releaseCommand runs the command in a folder of source, as `make dist` does.
+func releaseCommand(first, source string, args ...string) *exec.Cmd {
+	cmd := exec.Command("sh", append([]string{"-c", first + `; exec go run . "$@"`, "sh"}, args...)...)
+	cmd.Dir = source
+	// Like the Makefile, so that nothing is compiled twice.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags="+tags)
+	return cmd
 }
 
 // output runs a command that must succeed.

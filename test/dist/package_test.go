@@ -2,9 +2,11 @@ package dist
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 
 func deb(t *testing.T) string {
 	t.Helper()
+	need(t, "dpkg", "dpkg-deb")
 	return filepath.Join(release(t), "holdfast_1.2.3_"+native(t).deb+".deb")
 }
 
@@ -33,8 +36,7 @@ func TestPackage(t *testing.T) {
 	}
 	output(t, "dpkg-deb", "-R", file, root)
 	for name, mode := range map[string]os.FileMode{
-		"usr/bin/holdfast": 0o755, "etc/holdfast/holdfast.toml": 0o644, "etc/logrotate.d/holdfast": 0o644, "usr/lib/systemd/system/holdfast.service": 0o644,
-		"usr/lib/sysusers.d/holdfast.conf": 0o644, "usr/share/doc/holdfast/copyright": 0o644,
+		"usr/bin/holdfast": 0o755, "etc/holdfast/holdfast.toml": 0o644, "usr/lib/systemd/system/holdfast.service": 0o644,
 		"DEBIAN/postinst": 0o755, "DEBIAN/prerm": 0o755, "DEBIAN/postrm": 0o755, "DEBIAN/conffiles": 0o644,
 	} {
 		info, err := os.Stat(filepath.Join(root, name))
@@ -44,29 +46,56 @@ func TestPackage(t *testing.T) {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 	}
+	if out := output(t, "cat", filepath.Join(root, "DEBIAN/conffiles")); out != "/etc/holdfast/holdfast.toml\n/etc/logrotate.d/holdfast\n" {
+		t.Errorf("conffiles:\n%s", out)
+	}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		output(t, "sh", "-n", filepath.Join(root, "DEBIAN", script))
 	}
+	links(t, filepath.Join(root, "usr/share/doc/holdfast"))
+	documented(t, root)
 }
 
 // A later commit is an upgrade of an earlier one.
 func TestPackageVersions(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg", "dpkg")
-	last := "0~0"
-	for _, described := range []string{"dev", "v0.9.0", "v1.2.0-rc1", "v1.2.0-rc1-3-g0123abc", "v1.2.0-rc2", "v1.2.0", "v1.2.0-4-gfedc987", "v1.2.0-11-g0123abc", "v1.2.1"} {
-		cmd := exec.Command("../../packaging/debian/version.sh")
-		cmd.Env = append(os.Environ(), "VERSION="+described, "COMMIT="+commit, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch))
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
+	need(t, "rpm", "rpm")
+	apkVersion := regexp.MustCompile(`^\d+(\.\d+)*(_(alpha|beta|pre|rc|git|p)\d*)*$`)
+	last := map[string]string{"deb": "0~0", "rpm": "0~0"}
+	for described, apk := range map2(
+		"dev", "0_git20231114221320", "v0.9.0", "0.9.0", "v1.2.0-rc1", "1.2.0_rc1", "v1.2.0-rc1-3-g0123abc", "1.2.0_rc1_p3", "v1.2.0-rc2", "1.2.0_rc2",
+		"v1.2.0", "1.2.0", "v1.2.0-4-gfedc987", "1.2.0_p4", "v1.2.0-11-g0123abc", "1.2.0_p11", "v1.2.1", "1.2.1", "v1.2.1-dirty", "1.2.1",
+	) {
+		next := map[string]string{}
+		for _, format := range []string{"deb", "rpm", "apk"} {
+			out, err := releaseCommand(":", "../../packaging/release",
+				"-print-version", format, "-version", described, "-commit", commit, fmt.Sprintf("-epoch=%d", epoch)).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			next[format] = strings.TrimSpace(string(out))
 		}
-		next := strings.TrimSpace(string(out))
-		output(t, "dpkg", "--validate-version", next)
-		if exec.Command("dpkg", "--compare-versions", next, "gt", last).Run() != nil {
-			t.Errorf("%s is %s, which is no upgrade of %s", described, next, last)
+		output(t, "dpkg", "--validate-version", next["deb"])
+		if exec.Command("dpkg", "--compare-versions", next["deb"], "gt", last["deb"]).Run() != nil {
+			t.Errorf("deb: %s is %s, which is no upgrade of %s", described, next["deb"], last["deb"])
+		}
+		compared := output(t, "rpm", "--eval", fmt.Sprintf(`%%{lua: print(rpm.vercmp("%s", "%s"))}`, next["rpm"], last["rpm"]))
+		if strings.TrimSpace(compared) != "1" {
+			t.Errorf("rpm: %s is %s, which is no upgrade of %s", described, next["rpm"], last["rpm"])
+		}
+		if next["apk"] != apk || !apkVersion.MatchString(apk) {
+			t.Errorf("apk: %s is %s, want %s", described, next["apk"], apk)
 		}
 		last = next
+	}
+}
+
+// map2 yields pairs in their order.
+func map2(pairs ...string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for i := 0; i < len(pairs) && yield(pairs[i], pairs[i+1]); i += 2 {
+		}
 	}
 }
 
@@ -142,11 +171,13 @@ func TestPackageLife(t *testing.T) {
 		program = "usr/bin/holdfast"
 		config  = "etc/holdfast/holdfast.toml"
 		wanted  = "etc/systemd/system/multi-user.target.wants/holdfast.service"
+		timer   = "etc/systemd/system/timers.target.wants/holdfast-backup.timer"
 		stored  = "var/lib/holdfast/syncstorage.db"
 	)
 	s := newSystem(t)
 	s.dpkg("-i", deb(t))
 	s.want("installed", true, program, config, wanted)
+	s.want("installed", false, timer)
 	passwd, err := os.ReadFile(filepath.Join(s.root, "etc/passwd"))
 	if err != nil || !strings.Contains(string(passwd), "holdfast:x:") || !strings.Contains(string(passwd), ":/var/lib/holdfast:/usr/sbin/nologin") {
 		t.Errorf("the user of the service: %s, %v", passwd, err)
@@ -160,8 +191,10 @@ func TestPackageLife(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.root, wanted)); err != nil { // systemctl disable
 		t.Fatal(err)
 	}
+	output(t, "systemctl", "--root="+s.root, "enable", "holdfast-backup.timer")
+	s.want("enabled", true, timer)
 	s.dpkg("-i", newer(t))
-	s.want("upgraded", true, program, stored)
+	s.want("upgraded", true, program, stored, timer)
 	s.want("disabled and upgraded", false, wanted)
 	if text, err := os.ReadFile(filepath.Join(s.root, config)); err != nil || !strings.Contains(string(text), "warn") {
 		t.Errorf("the configuration after an upgrade: %s, %v", text, err)
@@ -174,6 +207,6 @@ func TestPackageLife(t *testing.T) {
 	if out := s.dpkg("-P", "holdfast"); !strings.Contains(out, "the data stays in /var/lib/holdfast") {
 		t.Errorf("the purge does not say what it leaves:\n%s", out)
 	}
-	s.want("purged", false, "etc/holdfast", "var/lib/dpkg/info/holdfast.list")
+	s.want("purged", false, "etc/holdfast", "var/lib/dpkg/info/holdfast.list", timer)
 	s.want("purged", true, stored)
 }

@@ -20,12 +20,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// The same commit gives the same bytes, wherever, by whomever and whenever it
-// is made.
+// The same commit gives the same bytes, wherever, by whomever, whenever and on
+// however many processors it is made.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	first := release(t)
-	second, err := makeRelease("else where, ", "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8")
+	second, err := makeRelease("else where, ", "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8 GOMAXPROCS=1 HOSTNAME=elsewhere USER=somebody HOME=$HOME")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +46,9 @@ func sums(t *testing.T, dir string) map[string]string {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		listed[name] = sum
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "holdfast_*"))
-	if err != nil || len(files) != 2 || len(listed) != 2 {
+	files, err := filepath.Glob(filepath.Join(dir, "holdfast*"))
+	const published = 5 // tarball, SBOM, three packages
+	if err != nil || len(files) != published || len(listed) != published {
 		t.Fatalf("files %v, %v; sums of %v", files, err, listed)
 	}
 	for _, file := range files {
@@ -90,8 +91,10 @@ func TestTarball(t *testing.T) {
 		modes[inside] = h.Mode
 	}
 	for file, mode := range map[string]int64{
-		"holdfast": 0o755, "holdfast.service": 0o644, "holdfast.sysusers": 0o644, "holdfast.toml": 0o644,
-		"LICENSE": 0o644, "README.md": 0o644, "CHANGELOG.md": 0o644, "docs/operations.md": 0o644,
+		"holdfast": 0o755, "holdfast.service": 0o644, "holdfast-backup.service": 0o644, "holdfast-backup.timer": 0o644,
+		"holdfast.sysusers": 0o644, "holdfast.logrotate": 0o644, "holdfast.toml": 0o644, "man/holdfast.1.gz": 0o644,
+		"completions/holdfast.bash": 0o644, "completions/holdfast.zsh": 0o644, "completions/holdfast.fish": 0o644,
+		"LICENSE": 0o644, "README.md": 0o644, "CHANGELOG.md": 0o644, "SECURITY.md": 0o644, "docs/operations.md": 0o644,
 	} {
 		if modes[file] != mode {
 			t.Errorf("%s has mode %04o, want %04o (0: it is not there)", file, modes[file], mode)

@@ -71,13 +71,13 @@ func operations(t *testing.T) string {
 func TestInstallByHand(t *testing.T) {
 	t.Parallel()
 	installed := map[string]string{}
-	for _, found := range regexp.MustCompile(`(?m)^sudo install (?:-D )?(?:-m \d+ )?([a-z.]+) (/\S+)$`).FindAllStringSubmatch(operations(t), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^sudo install (?:-D )?(?:-m \d+ )?([a-z.-]+) (/\S+)$`).FindAllStringSubmatch(operations(t), -1) {
 		if _, err := os.Stat(filepath.Join(tree(t), found[1])); err != nil {
 			t.Error(err)
 		}
 		installed[found[1]] = found[2]
 	}
-	if len(installed) != 5 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
+	if len(installed) != 7 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
 		t.Errorf("installed %v", installed)
 	}
 }

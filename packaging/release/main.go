@@ -1,0 +1,129 @@
+// Command release makes the files of a release in a folder: for each architecture a
+// tarball, packages for Debian, RPM and Alpine, and an SBOM; and SHA256SUMS of all.
+// `make dist` runs it. The same commit gives the same bytes with the same Go.
+//
+// It is a module of its own, so the libraries that make packages are no
+// dependencies of the server. Its go.mod pins their versions.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// release is what is released, and where its files go.
+type release struct {
+	source  string // the repository
+	out     string
+	version version
+	commit  string
+	ldflags string
+	tags    string
+	time    time.Time // of every file
+	arches  []arch
+	contact map[string]string
+}
+
+func run(args []string, stdout io.Writer) error {
+	r := release{}
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.StringVar(&r.source, "source", "../..", "folder of the repository")
+	flags.StringVar(&r.out, "out", "", "folder of the files; what an earlier run left there is removed")
+	described := flags.String("version", "dev", "version, as git describe --tags --dirty prints it")
+	flags.StringVar(&r.commit, "commit", "", "short hash of the commit")
+	flags.StringVar(&r.ldflags, "ldflags", "", "linker flags of the binary")
+	flags.StringVar(&r.tags, "tags", "", "build tags of the binary")
+	epoch := flags.Int64("epoch", 0, "time of the commit in seconds since 1970, which every file gets")
+	printed := flags.String("print-version", "", "print the version for deb, rpm or apk instead of making files")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r.time = time.Unix(*epoch, 0).UTC()
+	r.version = parseVersion(*described, r.commit, r.time)
+	if *printed != "" {
+		text, err := r.version.of(*printed)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(stdout, text)
+		return err
+	}
+	if r.out == "" || *epoch <= 0 || flags.NArg() == 0 {
+		return errors.New("expected -out, -epoch and at least one architecture: " + strings.Join(archNames(), ", "))
+	}
+	for _, name := range flags.Args() {
+		i := slices.IndexFunc(arches, func(a arch) bool { return a.name == name })
+		if i < 0 {
+			return fmt.Errorf("unknown architecture %q: expected %s", name, strings.Join(archNames(), ", "))
+		}
+		r.arches = append(r.arches, arches[i])
+	}
+	return r.make(stdout)
+}
+
+// make writes all files. Every path is absolute from here on.
+func (r *release) make(stdout io.Writer) (err error) {
+	for _, path := range []*string{&r.source, &r.out} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(r.readContact(), r.clear()); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "holdfast-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+
+	for _, a := range r.arches {
+		if err := r.build(a.goos(), filepath.Join(r.tree(a), "holdfast")); err != nil {
+			return err
+		}
+	}
+	generated := filepath.Join(work, "generated")
+	if err := r.generate(generated); err != nil {
+		return err
+	}
+	for _, a := range r.arches {
+		if err := errors.Join(r.fillTree(a, generated), r.tarball(a), r.sbom(a), r.packages(a)); err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+	}
+	return r.sums(stdout)
+}
+
+// clear makes the folder of the files and removes what an earlier run left in it.
+func (r *release) clear() error {
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	for _, pattern := range []string{"linux_*", `holdfast[_\-]*`, "SHA256SUMS", "data"} {
+		found, err := filepath.Glob(filepath.Join(r.out, pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range found {
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
+	// An empty folder of the image; see packaging/Dockerfile.
+	return os.Mkdir(filepath.Join(r.out, "data"), 0o700)
+}
