@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -15,8 +16,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Config is everything that can be configured: the sections of the server and
-// one of each service.
+// Config is the whole configuration: the sections of the server and one of each
+// service.
 type Config struct {
 	Server   Server
 	Log      Log
@@ -25,35 +26,35 @@ type Config struct {
 
 // Server is the section [server].
 type Server struct {
-	Listen         string   `toml:"listen" doc:"Address of the main listener, which clients reach."`
-	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles and the administration of services. Empty: none."`
-	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for services of the operator. Empty: none."`
-	PublicURL      string   `toml:"public_url" doc:"Scheme, host, port and path prefix under which clients reach the server. Unset: the address that each request was sent to."`
-	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses or networks whose Forwarded and X-Forwarded headers are trusted."`
-	TLSCert        string   `toml:"tls_cert_file" doc:"Certificate chain in PEM; with tls_key_file the main and the internal listener speak HTTPS."`
-	TLSKey         string   `toml:"tls_key_file" doc:"Private key in PEM."`
+	Listen         string   `toml:"listen" doc:"Address of the main listener, for clients."`
+	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles and administration. Empty: no admin listener."`
+	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for your own services. Empty: no internal listener."`
+	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server: scheme, host, port and path prefix. Unset: the address that each request was sent to."`
+	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted."`
+	TLSCert        string   `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, the main and the internal listener serve HTTPS."`
+	TLSKey         string   `toml:"tls_key_file" doc:"PEM file with the private key."`
 
-	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens; the same on the tokenserver and every storage node. Unset: generated into the secrets file."`
-	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Also accepted in tokens, while a new master secret is brought in."`
-	AdminToken       conf.Secret   `toml:"admin_token" doc:"The bearer token of the admin listener. Unset: generated into the secrets file."`
+	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. It must be the same on the tokenserver and every storage node. Unset: generated and kept in the secrets file."`
+	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets whose tokens are still accepted, while you replace the master secret."`
+	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token of the admin listener. Unset: generated and kept in the secrets file."`
 
-	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests that are worked on at once, shared by clients; more wait for queue_wait and are then answered with 503."`
-	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for one of max_requests, or for memory."`
-	RequestMemory int64         `toml:"request_memory" unit:"bytes" doc:"Memory that bodies being received, what is decoded from them, and answers being sent may take together, shared by clients; a request that needs more waits for queue_wait and is then answered with 503."`
+	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests served at the same time. Clients share them. A request that waits longer than queue_wait gets 503."`
+	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for max_requests or request_memory."`
+	RequestMemory int64         `toml:"request_memory" unit:"bytes" doc:"Memory for request bodies, decoded values and responses of all requests together. Clients share it. A request that waits longer than queue_wait gets 503."`
 	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
-	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time that a client may stall while it sends a body or reads an answer; each KiB transferred earns one second back."`
-	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long a connection may wait for its next request. Longer than a proxy in front keeps its connections, or requests that the proxy sends at that moment are lost."`
-	DocumentsLink string        `toml:"documents_link" doc:"Where a browser that opens the root of the server is redirected; empty: nowhere."`
-	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server goes on serving at shutdown after it has become not ready."`
-	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long open requests may take at shutdown."`
+	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while it sends a body or reads a response. Each KiB transferred earns one second back."`
+	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. Make it longer than the idle timeout of a proxy in front, which otherwise loses requests."`
+	DocumentsLink string        `toml:"documents_link" doc:"Where a browser that opens / is redirected. Empty: no redirect."`
+	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
+	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long requests in progress may take at shutdown."`
 }
 
 // Log is the section [log].
 type Log struct {
-	Level        string `toml:"level" doc:"debug, info, warn or error."`
-	Format       string `toml:"format" doc:"text or json."`
-	Access       bool   `toml:"access" doc:"Write a line for every request."`
-	OTLPEndpoint string `toml:"otlp_endpoint" doc:"Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: what OTEL_EXPORTER_OTLP_ENDPOINT says, or no traces."`
+	Level        string `toml:"level" doc:"Minimum level of log lines: debug, info, warn or error."`
+	Format       string `toml:"format" doc:"Format of log lines: text or json."`
+	Access       bool   `toml:"access" doc:"Log every request."`
+	OTLPEndpoint string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
 // NewConfig returns the defaults of a server with these services.
@@ -80,8 +81,8 @@ func NewConfig(services []service.Service) *Config {
 // sections are the configuration as package conf reads and describes it.
 func (c *Config) sections() []conf.Section {
 	all := []conf.Section{
-		{Key: "server", Doc: "Listeners, addresses, secrets and what all services share.", Value: &c.Server},
-		{Key: "log", Doc: "Log and traces.", Value: &c.Log},
+		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
+		{Key: "log", Doc: "Logs and traces.", Value: &c.Log},
 	}
 	for _, s := range c.Services {
 		all = append(all, conf.Section{Key: s.Name, Doc: s.Doc, Value: s.Config})
@@ -99,18 +100,18 @@ func (c *Config) enabled() (all []service.Service) {
 	return all
 }
 
-// aliases are the variables of the reference server that are understood.
+// aliases are the variables of Mozilla's server that are understood.
 func (c *Config) aliases() []conf.Alias {
 	all := []conf.Alias{
 		{Env: "SYNC_MASTER_SECRET", Path: "server.master_secret"},
 		{Env: "SYNC_PUBLIC_URL", Path: "server.public_url"},
 		{Env: "SYNC_HOST", Path: "server.listen", Transform: withHost},
 		{Env: "SYNC_PORT", Path: "server.listen", Transform: withPort},
-		{Env: "SYNC_HUMAN_LOGS", Note: "the format of the log is set in [log]"},
-		{Env: "SYNC_ACTIX_KEEP_ALIVE", Note: "server.idle_timeout says how long connections are kept"},
-		{Env: "SYNC_WORKER_MAX_BLOCKING_THREADS", Note: "there are no worker threads to size"},
-		{Env: "SYNC_STATSD_HOST", Note: "metrics are scraped from the admin listener"},
-		{Env: "SYNC_STATSD_PORT", Note: "metrics are scraped from the admin listener"},
+		{Env: "SYNC_HUMAN_LOGS", Note: "set log.format instead"},
+		{Env: "SYNC_ACTIX_KEEP_ALIVE", Note: "set server.idle_timeout instead"},
+		{Env: "SYNC_WORKER_MAX_BLOCKING_THREADS", Note: "there are no worker threads"},
+		{Env: "SYNC_STATSD_HOST", Note: "Prometheus scrapes the admin listener instead"},
+		{Env: "SYNC_STATSD_PORT", Note: "Prometheus scrapes the admin listener instead"},
 	}
 	for _, s := range c.Services {
 		all = append(all, s.Aliases...)
@@ -121,7 +122,7 @@ func (c *Config) aliases() []conf.Alias {
 // reserved are the sections of services to come.
 var reserved = []string{"guest", "buckets"}
 
-var errListen = errors.New("server.listen, which it is a part of, is not an address")
+var errListen = errors.New("changes a part of server.listen, which is not host:port")
 
 func withHost(current, host string) (string, error) {
 	_, port, err := net.SplitHostPort(current)
@@ -177,28 +178,32 @@ func (s *Server) check() (problems conf.Problems) {
 		}
 		_, port, err := net.SplitHostPort(addr)
 		if _, noPort := strconv.ParseUint(port, 10, 16); err != nil || noPort != nil {
-			wrong(key, "is not an address of the form host:port")
+			wrong(key, "must be host:port, such as 127.0.0.1:8000")
 		}
 	}
 	if s.PublicURL != "" {
 		u, err := url.Parse(s.PublicURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			wrong("public_url", "is not of the form https://host[:port][/prefix]")
+			wrong("public_url", "must be a URL such as https://sync.example.org, with an optional port and path and nothing else")
 		}
 	}
 	for _, p := range s.TrustedProxies {
 		_, errNet := netip.ParsePrefix(p)
 		_, errAddr := netip.ParseAddr(p)
 		if errNet != nil && errAddr != nil {
-			wrong("trusted_proxies", "holds %q, which is neither an address nor a network", p)
+			wrong("trusted_proxies", "invalid value %q: expected an IP address or a network such as 10.0.0.0/8", p)
 		}
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
-		wrong("tls_cert_file", "and tls_key_file go together")
+		missing := "tls_cert_file"
+		if s.TLSKey == "" {
+			missing = "tls_key_file"
+		}
+		wrong(missing, "must be set too: TLS needs both tls_cert_file and tls_key_file")
 	}
 	for key, file := range map[string]string{"tls_cert_file": s.TLSCert, "tls_key_file": s.TLSKey} {
 		if _, err := os.Stat(file); file != "" && err != nil {
-			wrong(key, "cannot be read: %v", err)
+			wrong(key, "cannot read %s: %v", file, fileError(err))
 		}
 	}
 	if s.MaxRequests < 1 {
@@ -220,11 +225,19 @@ func (s *Server) check() (problems conf.Problems) {
 	return problems
 }
 
+// fileError returns the error of a file system without the operation and the path.
+func fileError(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
 // fits checks that the memory of requests is enough for the largest one of a service. A
 // request that needs more than all but the reserve would never be answered.
 func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
-		problems.Addf("request_memory", "is %d; the largest request that the limits of %s allow needs %d", s.RequestMemory, name, least)
+		problems.Addf("request_memory", "must be at least %d, for the largest request that the limits of %s allow", least, name)
 	}
 	return problems
 }
@@ -248,7 +261,7 @@ func (l *Log) check() (problems conf.Problems) {
 		problems.Addf("format", "must be text or json")
 	}
 	if u, err := url.Parse(l.OTLPEndpoint); l.OTLPEndpoint != "" && (err != nil || u.Host == "") {
-		problems.Addf("otlp_endpoint", "is not a URL")
+		problems.Addf("otlp_endpoint", "must be a URL such as http://127.0.0.1:4318")
 	}
 	return problems
 }

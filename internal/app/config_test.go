@@ -142,7 +142,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 func TestInternalListen(t *testing.T) {
 	t.Parallel()
 	_, _, err := Load(Services(), "", []string{"HOLDFAST_SERVER__INTERNAL_LISTEN=nowhere"})
-	if err == nil || !strings.Contains(err.Error(), "server.internal_listen is not an address") {
+	if err == nil || !strings.Contains(err.Error(), "HOLDFAST_SERVER__INTERNAL_LISTEN: must be host:port") {
 		t.Error(err)
 	}
 }

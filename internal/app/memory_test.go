@@ -55,7 +55,7 @@ func TestLeastRequestMemory(t *testing.T) {
 	t.Parallel()
 	for value, fine := range map[string]bool{"0": false, "1048576": false, "67108864": true} {
 		_, _, err := Load(Services(), "", []string{"HOLDFAST_SERVER__REQUEST_MEMORY=" + value})
-		if fine && err != nil || !fine && !strings.Contains(fmt.Sprint(err), "server.request_memory") {
+		if fine && err != nil || !fine && !strings.Contains(fmt.Sprint(err), "HOLDFAST_SERVER__REQUEST_MEMORY: must be at least") {
 			t.Errorf("%s: %v", value, err)
 		}
 	}

@@ -187,7 +187,7 @@ func TestToyService(t *testing.T) {
 
 	environ = append(environ, "HOLDFAST_TOY__MOST=0")
 	status, text = run("check")
-	want("a wrong setting", text, "HOLDFAST_TOY__MOST", "toy.most must be at least 1")
+	want("a wrong setting", text, "HOLDFAST_TOY__MOST", "must be at least 1")
 	if status != 1 {
 		t.Errorf("a wrong setting: %d", status)
 	}

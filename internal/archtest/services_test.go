@@ -103,7 +103,7 @@ func rules() []rule {
 		},
 		rule{
 			who: []string{"internal/app/cli"}, ours: slices.Concat(leaves, []string{"internal/app", "internal/app/service", "internal/conf"}),
-			libs:   []string{"github.com/spf13/cobra"},
+			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 			reason: "cli has the commands of the server; those of a service come with it",
 		},
 		rule{

@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// aliasPrefix is what the names of the reference server begin with. Unknown ones
-// are only warned of: other programs use the prefix too.
+// aliasPrefix begins the variables of Mozilla's server. An unknown one is only a
+// warning: other programs use the prefix too.
 const aliasPrefix = "SYNC_"
 
-// Alias is a variable of the reference server that this program understands.
+// Alias is a variable of Mozilla's server that this program understands.
 type Alias struct {
-	// Env is the variable's name, or its beginning and a "*": then the rest,
-	// cut at two underscores, is the rest of Path. A full name goes before.
+	// Env is the variable's name, or a prefix and "*": then the rest, split at
+	// double underscores, is the rest of Path. A full name takes precedence.
 	Env string
 	// Path is the setting, as in "server.listen"; with "*" in Env the section,
-	// as in "syncstorage.limits.*". An empty Path accepts the variable without
-	// effect.
+	// as in "syncstorage.limits.*". With an empty Path the variable is ignored.
 	Path string
-	// Note says why there is no effect, for the report.
+	// Note says why the variable is ignored.
 	Note string
 	// Transform, if set, turns the variable's value into the setting's, given the
-	// text that the setting has so far ("" when it is no text): so the variables
-	// for host and port can each change their part of one address. Its error is
-	// shown to the operator and must not quote a secret.
+	// setting's current text ("" when it is not text): so the variables for host
+	// and port can each change their part of one address. Its error is shown to
+	// the operator and must not quote a secret.
 	Transform func(current, value string) (string, error)
 }
 
@@ -33,11 +32,11 @@ func (a Alias) path() []string {
 	return strings.Split(strings.TrimSuffix(a.Path, ".*"), ".")
 }
 
-// begins is the part of Env before the "*"; ok is false where there is none.
+// begins returns the part of Env before the "*"; ok is false when there is no "*".
 func (a Alias) begins() (string, bool) { return strings.CutSuffix(a.Env, "*") }
 
-// readAliases puts the variables of the reference server into the tree: full
-// names first, in the order of the aliases, as transforms may build on another.
+// readAliases reads the variables of Mozilla's server into the tree: full names
+// first, in the order of the aliases, because one transform may build on another.
 func (l *loader) readAliases(env map[string]string) {
 	names := slices.Sorted(maps.Keys(env))
 	taken := map[string]bool{}
@@ -59,12 +58,12 @@ func (l *loader) readAliases(env map[string]string) {
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, aliasPrefix) && !taken[name] {
-			l.warn(place{name: name}, "unknown variable, it has no effect", didYouMean(name, l.aliasNames(), dottedVariable))
+			l.warn(place{name: name}, "unknown variable, ignored", didYouMean(name, l.aliasNames(), dottedVariable))
 		}
 	}
 }
 
-// checkAlias panics when an alias leads nowhere: a bug that would otherwise hide
+// checkAlias panics when an alias has no setting: a bug that would otherwise hide
 // until somebody sets the variable.
 func (l *loader) checkAlias(a Alias) {
 	if a.Path == "" {
@@ -72,15 +71,15 @@ func (l *loader) checkAlias(a Alias) {
 	}
 	n := l.schema.find(a.path())
 	if _, wild := a.begins(); n == nil || wild == n.isLeaf() {
-		panic(fmt.Sprintf("conf: the alias %s leads to no setting", a.Env))
+		panic(fmt.Sprintf("conf: alias %s has no setting", a.Env))
 	}
 }
 
-// alias applies one variable, and reports whether it means anything.
+// alias applies one variable and reports whether it is known.
 func (l *loader) alias(a Alias, name string, rest []string, env map[string]string) bool {
 	at := place{name: name}
 	if a.Path == "" {
-		l.note(at, strings.TrimSuffix("accepted without effect: "+a.Note, ": "))
+		l.note(at, strings.TrimSuffix("ignored: "+a.Note, ": "))
 		return true
 	}
 	path, n := l.envPath(a.path(), rest)
@@ -88,7 +87,7 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 		return false
 	}
 	if winner, overridden := overriding(path, n, env); overridden {
-		l.note(at, winner+" is set too and wins")
+		l.note(at, "ignored: "+winner+" is set")
 		return true
 	}
 	value := env[name]
@@ -99,16 +98,17 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 		}
 		var err error
 		if value, err = a.Transform(current, value); err != nil {
-			l.problem(at, err.Error(), "fix it, or set "+envName(path)+" instead")
+			l.problem(at, "", err.Error(), "correct it, or set "+envName(path)+" instead")
 			return true
 		}
 	}
-	v, ok := n.fromText(value)
+	v, ok := n.fromAlias(value)
 	l.set(at, path, n, v, ok)
 	return true
 }
 
-// overriding finds the HOLDFAST_ variable that sets the same, by value or by file.
+// overriding returns the HOLDFAST_ variable that sets the same setting, by value or
+// by file.
 func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	name := envName(path)
 	if n.kind == secretFile {
@@ -125,7 +125,7 @@ func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	return "", false
 }
 
-// aliasNames lists the variables that would have been understood.
+// aliasNames lists the known variables.
 func (l *loader) aliasNames() []string {
 	var all []string
 	for _, a := range l.Aliases {

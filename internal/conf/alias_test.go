@@ -53,14 +53,14 @@ func TestAliases(t *testing.T) {
 		t.Errorf("max_records comes from %s", w)
 	}
 	expect(t, lines(report.Warnings, ""),
-		"SYNC_ELSE: unknown variable, it has no effect",
-		"SYNC_PORTT: unknown variable, it has no effect; did you mean SYNC_PORT?",
-		"SYNC_STORE__LIMITS: unknown variable, it has no effect",
-		"SYNC_STORE__LIMITS__MAX_RECORD: unknown variable, it has no effect; did you mean SYNC_STORE__LIMITS__MAX_RECORDS?",
+		"SYNC_ELSE: unknown variable, ignored",
+		"SYNC_PORTT: unknown variable, ignored; did you mean SYNC_PORT?",
+		"SYNC_STORE__LIMITS: unknown variable, ignored",
+		"SYNC_STORE__LIMITS__MAX_RECORD: unknown variable, ignored; did you mean SYNC_STORE__LIMITS__MAX_RECORDS?",
 	)
 	expect(t, lines(report.Notes, ""),
-		"SYNC_HUMAN_LOGS: accepted without effect",
-		"SYNC_STATSD_HOST: accepted without effect: metrics are served at /metrics",
+		"SYNC_HUMAN_LOGS: ignored",
+		"SYNC_STATSD_HOST: ignored: metrics are served at /metrics",
 	)
 }
 
@@ -78,9 +78,9 @@ func TestAliasProblems(t *testing.T) {
 	expect(t, problems(t, Options{Aliases: aliases(), Environ: []string{
 		"SYNC_HOST=", "SYNC_STORE__ENABLED=maybe", "SYNC_STORE__DATABASE_URL=a", "SYNC_STORE__DATABASE_URL_FILE=/dev/null",
 	}}),
-		"SYNC_HOST: an address has no empty parts; fix it, or set HOLDFAST_SERVER__LISTEN instead",
-		"SYNC_STORE__ENABLED: sync.enabled has a value of the wrong kind or size; give it true or false",
-		"SYNC_STORE__DATABASE_URL_FILE: the file /dev/null is empty; write the secret into it",
+		"SYNC_HOST: an address has no empty parts; correct it, or set HOLDFAST_SERVER__LISTEN instead",
+		"SYNC_STORE__ENABLED: sync.enabled: invalid value: expected true or false",
+		"SYNC_STORE__DATABASE_URL_FILE: sync.database_url_file: file /dev/null is empty; write the secret into it",
 	)
 }
 
@@ -96,9 +96,9 @@ func TestOwnNamesWinOverAliases(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	expect(t, lines(report.Notes, ""),
-		"SYNC_HOST: HOLDFAST_SERVER__LISTEN is set too and wins",
-		"SYNC_MASTER_SECRET: HOLDFAST_SERVER__KEY_FILE is set too and wins",
-		"SYNC_STORE__DATABASE_URL_FILE: HOLDFAST_SYNC__DATABASE_URL is set too and wins",
+		"SYNC_HOST: ignored: HOLDFAST_SERVER__LISTEN is set",
+		"SYNC_MASTER_SECRET: ignored: HOLDFAST_SERVER__KEY_FILE is set",
+		"SYNC_STORE__DATABASE_URL_FILE: ignored: HOLDFAST_SYNC__DATABASE_URL is set",
 	)
 }
 

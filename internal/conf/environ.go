@@ -21,17 +21,34 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
-// serviceLink matches what Kubernetes sets in each pod beside a service of the
-// name "holdfast" (HOLDFAST_PORT_8000_TCP_ADDR and so on). Refusing these would
-// keep the server from starting there for no fault of its operator.
-var serviceLink = regexp.MustCompile(`^HOLDFAST_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+// Variables of the command line.
+const (
+	configVariable = prefix + "CONFIG"
+	dataVariable   = prefix + "DATA"
+)
 
-// readEnvironment puts the HOLDFAST_ variables into the tree.
+// Kubernetes sets variables in the pods of a namespace for each service. For one
+// named "holdfast" or "holdfast-…" they begin with our prefix: serviceLink matches
+// HOLDFAST_SERVICE_HOST, HOLDFAST_ADMIN_PORT_8001_TCP_ADDR and the like, and
+// serviceLinkPort HOLDFAST_PORT, whose value is an address. A person who sets that
+// writes a number.
+var (
+	serviceLink     = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	serviceLinkPort = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
+)
+
+// isServiceLink reports whether Kubernetes has set a variable. The operator did not,
+// so it is no mistake.
+func isServiceLink(name, value string) bool {
+	return !strings.Contains(name, "__") && (serviceLink.MatchString(name) || serviceLinkPort.MatchString(name+"="+value))
+}
+
+// readEnvironment reads the HOLDFAST_ variables into the tree.
 func (l *loader) readEnvironment(env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		rest, ours := strings.CutPrefix(name, prefix)
 		switch {
-		case !ours, name == "HOLDFAST_CONFIG", name == "HOLDFAST_DATA", serviceLink.MatchString(name):
+		case !ours, name == configVariable, name == dataVariable, isServiceLink(name, env[name]):
 			continue
 		}
 		at, parts := place{name: name}, strings.Split(rest, "__")
@@ -41,9 +58,9 @@ func (l *loader) readEnvironment(env map[string]string) {
 		path, n := l.envPath(nil, parts)
 		switch {
 		case n == nil:
-			l.problem(at, "unknown variable", l.nearestVariable(name, parts))
+			l.problem(at, "", "unknown variable", l.nearestVariable(name, parts))
 		case !n.isLeaf():
-			l.problem(at, strings.Join(path, ".")+" is a section, not a setting", "name a key: "+name+"__…")
+			l.problem(at, "", "names a section, not a setting", "add the name of a setting: "+name+"__…")
 		default:
 			value, ok := n.fromText(env[name])
 			l.set(at, path, n, value, ok)
@@ -51,10 +68,10 @@ func (l *loader) readEnvironment(env map[string]string) {
 	}
 }
 
-// envPath finds the path, below the section at start, that the parts of a
-// variable's name stand for; the node is nil when there is none. The name in a
-// named section is one that the tree has already, if it is spelled like it
-// ("newtab-images" for NEWTAB_IMAGES), else the part in lower case.
+// envPath returns the path below the section at start that the parts of a
+// variable's name mean; the node is nil when there is none. For a named section it
+// prefers a name that the tree has ("newtab-images" for NEWTAB_IMAGES) to the part
+// in lower case.
 func (l *loader) envPath(start, parts []string) ([]string, *node) {
 	path, n := slices.Clone(start), l.schema.find(start)
 	for _, part := range parts {
@@ -84,14 +101,14 @@ func knownName(m reflect.Value, part string) string {
 }
 
 func (l *loader) nearestVariable(name string, parts []string) string {
-	var candidates []string
+	candidates := []string{configVariable, dataVariable}
 	for _, p := range l.schema.paths(nil, parts) {
 		candidates = append(candidates, envName(p))
 	}
-	return cmp.Or(didYouMean(name, candidates, dottedVariable), "unset it")
+	return cmp.Or(didYouMean(name, candidates, dottedVariable), "unset it; holdfast config reference lists the variables")
 }
 
-// dottedVariable is a variable's name in the form of a path.
+// dottedVariable returns a variable's name in the form of a path.
 func dottedVariable(name string) string {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, prefix), aliasPrefix)
 	return strings.ReplaceAll(name, "__", ".")

@@ -13,26 +13,24 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// readFile puts the file's settings into the tree.
+// readFile reads the settings of a file into the tree.
 func (l *loader) readFile(name string) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		l.problem(place{name: name}, "cannot be read: "+reason(err), "check the path and the permissions of the file")
+		l.problem(place{name: name}, "", "cannot read the file: "+reason(err), "check its path and permissions")
 		return
 	}
 	l.readTOML(name, data)
 }
 
-// readTOML puts the settings of a document into the tree.
-//
-// It does not decode into the tree itself: the decoder, strict or not, stops at
-// the first value of a wrong type, and knows nothing of sections that are only
-// warned of. So it decodes into plain maps, which also checks the syntax, and
-// walks these beside the schema.
+// readTOML reads the settings of a document into the tree. It decodes into maps and
+// walks them along the schema: the decoder would stop at the first value of a
+// wrong type, and does not know reserved sections.
 func (l *loader) readTOML(name string, data []byte) {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(data, &tree); err != nil {
-		l.problem(syntaxError(name, err))
+		at, what := syntaxError(name, err)
+		l.problem(at, "", what, "quote strings, and set each key and section once; the rest of the file was not checked")
 		return
 	}
 	f := file{loader: l, name: name, lines: linesOf(data)}
@@ -42,7 +40,7 @@ func (l *loader) readTOML(name string, data []byte) {
 	slices.SortStableFunc(l.report.Warnings, byLine)
 }
 
-// reason is a file system's error without the name, which stands before it anyway.
+// reason returns the error of a file system without the operation and the name.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -50,17 +48,19 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func syntaxError(name string, err error) (at place, what, fix string) {
-	at, what = place{name: name}, "not TOML"
+// syntaxError names the place of an error. What the decoder says of it stays out: it
+// speaks of characters and states of its own.
+func syntaxError(name string, err error) (at place, what string) {
+	at, what = place{name: name}, "not valid TOML"
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, column := d.Position()
 		at.line = line
-		what = fmt.Sprintf("not TOML at column %d: %s", column, strings.TrimPrefix(d.Error(), "toml: "))
+		what += fmt.Sprintf(" at column %d", column)
 	}
-	return at, what, "nothing else in the file was read"
+	return at, what
 }
 
-// file is a file in the course of being read.
+// file is a file that is being read.
 type file struct {
 	*loader
 	name  string
@@ -71,7 +71,7 @@ func (f *file) place(path []string) place {
 	return place{f.name, f.lines[joined(path)]}
 }
 
-// table reads the keys of one table, in the order in which they stand in the file.
+// table reads the keys of one table, in the order of the file.
 func (f *file) table(at []string, n *node, t map[string]any) {
 	below := func(key string) []string { return append(slices.Clip(at), key) }
 	keys := make([]string, 0, len(t))
@@ -95,13 +95,13 @@ func (f *file) value(path []string, n *node, value any) {
 	inner, isTable := value.(map[string]any)
 	switch {
 	case n == nil:
-		f.problem(at, "unknown key "+dotted, f.nearestPath(path))
+		f.problem(at, "", "unknown setting "+dotted, f.nearestPath(path))
 	case isTable && n.isLeaf():
-		f.problem(at, dotted+" is a setting, not a section", "write "+n.key+" = … with "+n.wants())
+		f.problem(at, dotted, "is a setting, not a section: expected "+n.expected(), "")
 	case isTable:
 		f.table(path, n, inner)
 	case !n.isLeaf():
-		f.problem(at, dotted+" is a section, not a setting", "write ["+dotted+"] and its keys below")
+		f.problem(at, dotted, "is a section, not a setting", "write ["+dotted+"] and its settings below it")
 	default:
 		v, ok := n.fromTOML(value)
 		f.set(at, path, n, v, ok)
@@ -114,13 +114,13 @@ func (f *file) nearestPath(path []string) string {
 		candidates = append(candidates, strings.Join(p, "."))
 	}
 	asIs := func(s string) string { return s }
-	return cmp.Or(didYouMean(strings.Join(path, "."), candidates, asIs), "remove it")
+	return cmp.Or(didYouMean(strings.Join(path, "."), candidates, asIs), "remove it; holdfast config reference lists the settings")
 }
 
 func joined(path []string) string { return strings.Join(path, "\x00") }
 
-// linesOf finds the line of every key in a document that is known to be TOML. The
-// decoder tells positions only of what it refuses, hence the parser below it.
+// linesOf returns the line of every key in a valid document. The decoder has
+// positions only for what it refuses, so this uses the parser below it.
 func linesOf(data []byte) map[string]int {
 	lines := map[string]int{}
 	var p unstable.Parser
@@ -147,8 +147,8 @@ func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstabl
 	}
 }
 
-// note records the line of each part of a dotted key, unless an earlier line has
-// it, and returns the whole path.
+// note records the line where each part of a dotted key first appears, and returns
+// the whole path.
 func note(lines map[string]int, p *unstable.Parser, at []string, key unstable.Iterator) []string {
 	path := slices.Clone(at)
 	for key.Next() {

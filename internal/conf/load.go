@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Options says where a configuration comes from.
+// Options are the sources of a configuration.
 type Options struct {
 	// File is the TOML file; "" for none.
 	File string
-	// Environ is the environment as os.Environ gives it. HOLDFAST_CONFIG and
-	// HOLDFAST_DATA belong to the command line and are passed over.
+	// Environ is the environment as os.Environ returns it. HOLDFAST_CONFIG and
+	// HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
-	// Flags are settings given on the command line; they override all others.
+	// Flags are settings of the command line; they override all others.
 	Flags []Flag
-	// Aliases are the names of the reference server that are understood.
+	// Aliases are the variables of Mozilla's server that are understood.
 	Aliases []Alias
-	// Reserved are top-level sections that a later release will know. What is
-	// set in them has no effect and one warning each.
+	// Reserved are top-level sections of a later release. They are ignored, with
+	// one warning each.
 	Reserved []string
 }
 
@@ -30,10 +30,11 @@ type Flag struct {
 	Value string
 }
 
-// Load puts file, environment and flags over the defaults that stand in dst, a pointer
-// to a struct or a []Section (see the package's comment). The error is an *Error with all that
-// is wrong; dst is then good for finding more that is wrong and nothing else:
-// what could not be read has its default. The report is valid either way.
+// Load overwrites the defaults in dst, a pointer to a struct or a []Section (see
+// the package comment), with file, environment and flags. The error is an *Error
+// that lists all problems. Settings that could not be read then keep their
+// defaults, so dst may be checked further but not used. The report is valid either
+// way.
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root, warned: map[string]bool{}}
@@ -70,13 +71,13 @@ type loader struct {
 	problems []Problem
 	warned   map[string]bool // reserved sections
 
-	layer map[string]*node // by the path of the field: what set it in this layer
+	layer map[string]*node // the node that set each path in this layer
 }
 
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
 
-func (l *loader) problem(at place, what, fix string) {
-	l.problems = append(l.problems, Problem{Where: at.String(), What: what, Fix: fix, line: at.line})
+func (l *loader) problem(at place, key, what, fix string) {
+	l.problems = append(l.problems, Problem{Where: at.String(), Key: key, What: what, Fix: fix, line: at.line})
 }
 
 func (l *loader) warn(at place, what, fix string) {
@@ -87,34 +88,38 @@ func (l *loader) note(at place, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
-// reserved reports whether a top-level section is a reserved one, and warns of it once.
+// reserved reports whether a top-level section is reserved, and warns of it once.
 func (l *loader) reserved(key string, at place) bool {
 	if !slices.Contains(l.Reserved, key) {
 		return false
 	}
 	if !l.warned[key] {
 		l.warned[key] = true
-		l.warn(at, "the section "+key+" is reserved for a later release and has no effect", "")
+		l.warn(at, "section "+key+" is reserved for a later release and ignored", "")
 	}
 	return true
 }
 
-// set puts the value of the leaf n at its path, or says what should have been
-// there when ok is false.
+// set stores the value of the leaf n at its path, or reports what was expected
+// when ok is false.
 func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {
-		l.problem(at, dotted+" has a value of the wrong kind or size", "give it "+n.wants())
+		l.problem(at, dotted, "invalid value: expected "+n.expected(), "")
 		return
 	}
 	if n.kind == secretFile {
-		dotted = strings.TrimSuffix(dotted, "_file")
-		if value, ok = l.readSecret(at, n, value.(string)); !ok {
+		if value, ok = l.readSecret(at, dotted, n, value.(string)); !ok {
 			return
 		}
+		dotted = strings.TrimSuffix(dotted, "_file")
 	}
 	if other := l.layer[dotted]; other != nil && other != n {
-		l.problem(at, dotted+" is set in two ways, by itself and by "+dotted+"_file", "keep one of them")
+		typed, suffix := dotted, "_file"
+		if at.line == 0 {
+			typed, suffix = strings.TrimSuffix(at.name, "_FILE"), "_FILE"
+		}
+		l.problem(at, "", typed+" and "+typed+suffix+" are both set", "remove one of them")
 		return
 	}
 	l.layer[dotted] = n
@@ -122,17 +127,17 @@ func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	l.report.origins[dotted] = at.String()
 }
 
-// readSecret reads the file of a secret: the whole of it but the newline at its
-// end, or its lines where the secret is a list.
-func (l *loader) readSecret(at place, n *node, name string) (any, bool) {
+// readSecret reads the file of a secret, without the newline at its end; the lines
+// of the file where the secret is a list.
+func (l *loader) readSecret(at place, key string, n *node, name string) (any, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		l.problem(at, "the file "+name+" cannot be read: "+reason(err), "check its path and permissions")
+		l.problem(at, key, "cannot read file "+name+": "+reason(err), "check its path and permissions")
 		return nil, false
 	}
 	s := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	if s == "" {
-		l.problem(at, "the file "+name+" is empty", "write the secret into it")
+		l.problem(at, key, "file "+name+" is empty", "write the secret into it")
 		return nil, false
 	}
 	if n.typ.Kind() == reflect.Slice {

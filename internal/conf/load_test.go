@@ -116,7 +116,7 @@ tabs.max_records = 5
 		"environment": {Environ: []string{
 			"HOLDFAST_SERVER__LISTEN=[::1]:5000",
 			"HOLDFAST_SERVER__TRUSTED_PROXIES= 10.0.0.0/8,, ::1 ",
-			"HOLDFAST_SERVER__GRACE=90",
+			"HOLDFAST_SERVER__GRACE=90s",
 			"HOLDFAST_SERVER__KEY=hunter2",
 			"HOLDFAST_SERVER__OLD_KEYS=one,two",
 			"HOLDFAST_SYNC__ENABLED=false",
@@ -222,31 +222,32 @@ a = 1
 		"HOLDFAST_SYNC__COLLECTIONS____MAX_RECORDS=1",
 		"HOLDFAST_=1",
 	}})
-	const wrong = " has a value of the wrong kind or size; give it "
-	const aList, aDuration = `a list of texts such as ["a", "b"], in the environment a,b`, `a duration such as "30s" or "2h", or whole seconds`
+	const wrong = ": invalid value: expected "
+	const aList, aDuration = `a list of strings, such as ["a", "b"]`, `a duration with a unit, such as "30s", "5m" or "2h"`
+	const list = "; holdfast config reference lists the variables"
 	expect(t, got,
-		"holdfast.toml:1: unknown key listen; did you mean server.listen?",
-		"holdfast.toml:3: unknown key server.lisen; did you mean server.listen?",
+		"holdfast.toml:1: unknown setting listen; did you mean server.listen?",
+		"holdfast.toml:3: unknown setting server.lisen; did you mean server.listen?",
 		"holdfast.toml:4: server.grace"+wrong+aDuration,
 		"holdfast.toml:5: server.trusted_proxies"+wrong+aList,
 		"holdfast.toml:6: server.old_keys"+wrong+aList,
 		"holdfast.toml:9: sync.enabled"+wrong+"true or false",
 		"holdfast.toml:10: sync.ratio"+wrong+"a number",
-		"holdfast.toml:11: sync.limits is a section, not a setting; write [sync.limits] and its keys below",
-		"holdfast.toml:13: unknown key sync.collections.tabs.max_post_byte; did you mean sync.collections.tabs.max_post_bytes?",
+		"holdfast.toml:11: sync.limits: is a section, not a setting; write [sync.limits] and its settings below it",
+		"holdfast.toml:13: unknown setting sync.collections.tabs.max_post_byte; did you mean sync.collections.tabs.max_post_bytes?",
 		"holdfast.toml:14: sync.collections.tabs.max_records"+wrong+"a whole number",
-		"holdfast.toml:18: unknown key srver; did you mean server?",
-		"holdfast.toml:20: server.listen is a setting, not a section; write listen = … with a text in quotes",
-		"holdfast.toml:22: sync.database_url"+wrong+"a text in quotes",
-		"HOLDFAST_: unknown variable; unset it",
+		"holdfast.toml:18: unknown setting srver; did you mean server?",
+		"holdfast.toml:20: server.listen: is a setting, not a section: expected a string in quotes",
+		"holdfast.toml:22: sync.database_url"+wrong+"a string in quotes",
+		"HOLDFAST_: unknown variable; unset it"+list,
 		"HOLDFAST_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
 		"HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
-		"HOLDFAST_SERVER__GRACE: server.grace"+wrong+aDuration,
-		"HOLDFAST_SYNC: sync is a section, not a setting; name a key: HOLDFAST_SYNC__…",
+		"HOLDFAST_SERVER__GRACE"+wrong+aDuration,
+		"HOLDFAST_SYNC: names a section, not a setting; add the name of a setting: HOLDFAST_SYNC__…",
 		"HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORD: unknown variable; did you mean HOLDFAST_SYNC__COLLECTIONS__TABS__MAX_RECORDS?",
 		"HOLDFAST_SYNC__COLLECTIONS____MAX_RECORDS: unknown variable; did you mean HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_RECORDS?",
-		"HOLDFAST_SYNC__ENABLED: sync.enabled"+wrong+"true or false",
-		"HOLDFAST_SYNC__LIMITS__MAX_RECORDS: sync.limits.max_records"+wrong+"a whole number",
+		"HOLDFAST_SYNC__ENABLED"+wrong+"true or false",
+		"HOLDFAST_SYNC__LIMITS__MAX_RECORDS"+wrong+"a whole number",
 	)
 }
 
@@ -284,10 +285,10 @@ func TestSecretsFromFiles(t *testing.T) {
 			"HOLDFAST_SERVER__KEY=x", "HOLDFAST_SERVER__KEY_FILE=" + key,
 		},
 	}),
-		"holdfast.toml:3: server.key is set in two ways, by itself and by server.key_file; keep one of them",
-		"HOLDFAST_SERVER__KEY_FILE: server.key is set in two ways, by itself and by server.key_file; keep one of them",
-		"HOLDFAST_SERVER__OLD_KEYS_FILE: the file "+dir+"/none cannot be read: no such file or directory; check its path and permissions",
-		"HOLDFAST_SYNC__DATABASE_URL_FILE: the file "+empty+" is empty; write the secret into it",
+		"holdfast.toml:3: server.key and server.key_file are both set; remove one of them",
+		"HOLDFAST_SERVER__KEY_FILE: HOLDFAST_SERVER__KEY and HOLDFAST_SERVER__KEY_FILE are both set; remove one of them",
+		"HOLDFAST_SERVER__OLD_KEYS_FILE: cannot read file "+dir+"/none: no such file or directory; check its path and permissions",
+		"HOLDFAST_SYNC__DATABASE_URL_FILE: file "+empty+" is empty; write the secret into it",
 	)
 }
 
@@ -302,9 +303,9 @@ func TestReservedSectionsWarnOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, lines(report.Warnings, name),
-		"holdfast.toml:1: the section guest is reserved for a later release and has no effect",
-		"holdfast.toml:5: the section buckets is reserved for a later release and has no effect",
-		"HOLDFAST_EXTSTORAGE__B: the section extstorage is reserved for a later release and has no effect",
+		"holdfast.toml:1: section guest is reserved for a later release and ignored",
+		"holdfast.toml:5: section buckets is reserved for a later release and ignored",
+		"HOLDFAST_EXTSTORAGE__B: section extstorage is reserved for a later release and ignored",
 	)
 }
 
@@ -312,12 +313,65 @@ func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none.toml")
 	expect(t, problems(t, Options{File: missing, Environ: []string{"HOLDFAST_X__Y=1"}}),
-		"none.toml: cannot be read: no such file or directory; check the path and the permissions of the file",
-		"HOLDFAST_X__Y: unknown variable; unset it")
+		"none.toml: cannot read the file: no such file or directory; check its path and permissions",
+		"HOLDFAST_X__Y: unknown variable; unset it; holdfast config reference lists the variables")
 	expect(t, problems(t, Options{File: tomlFile(t, "[server]\nlisten = 1 2\n")}),
-		"holdfast.toml:2: not TOML at column 12: expected newline but got U+0032 '2'; nothing else in the file was read")
+		"holdfast.toml:2: not valid TOML at column 12; quote strings, and set each key and section once; the rest of the file was not checked")
 	expect(t, problems(t, Options{File: tomlFile(t, "[server]\nlisten = 'a'\nlisten = 'b'\n")}),
-		"holdfast.toml:3: not TOML at column 1: key listen is already defined; nothing else in the file was read")
+		"holdfast.toml:3: not valid TOML at column 1; quote strings, and set each key and section once; the rest of the file was not checked")
+}
+
+// A duration without a unit is a mistake, except where Mozilla's server counts in
+// seconds. 0 is the same in every unit.
+func TestDurationsNeedAUnit(t *testing.T) {
+	t.Parallel()
+	const says = `: invalid value: expected a duration with a unit, such as "30s", "5m" or "2h"`
+	for _, o := range []Options{
+		{File: tomlFile(t, "server.grace = 90")},
+		{File: tomlFile(t, "server.grace = \"90\"")},
+		{Environ: []string{"HOLDFAST_SERVER__GRACE=90"}},
+	} {
+		if got := problems(t, o); len(got) != 1 || !strings.HasSuffix(got[0], says) {
+			t.Errorf("%+v: got %v", o, got)
+		}
+	}
+	alias := []Alias{{Env: "SYNC_GRACE", Path: "server.grace"}}
+	for _, c := range []struct {
+		o    Options
+		want time.Duration
+	}{
+		{Options{File: tomlFile(t, "server.grace = 0")}, 0},
+		{Options{Environ: []string{"HOLDFAST_SERVER__GRACE=0"}}, 0},
+		{Options{Aliases: alias, Environ: []string{"SYNC_GRACE=90"}}, 90 * time.Second},
+		{Options{Aliases: alias, Environ: []string{"SYNC_GRACE=2m"}}, 2 * time.Minute},
+	} {
+		got := defaults()
+		if _, err := Load(got, c.o); err != nil || got.Server.Grace != c.want {
+			t.Errorf("%+v: got %s, %v; want %s", c.o, got.Server.Grace, err, c.want)
+		}
+	}
+}
+
+// What Kubernetes sets for services named holdfast and holdfast-admin is skipped;
+// what a person may have meant is not.
+func TestServiceLinks(t *testing.T) {
+	t.Parallel()
+	got := defaults()
+	if report, err := Load(got, Options{Environ: []string{
+		"HOLDFAST_SERVICE_HOST=10.1.2.3", "HOLDFAST_SERVICE_PORT=8000", "HOLDFAST_SERVICE_PORT_HTTP=8000", "HOLDFAST_PORT=tcp://10.1.2.3:8000",
+		"HOLDFAST_PORT_8000_TCP=tcp://10.1.2.3:8000", "HOLDFAST_PORT_8000_TCP_PROTO=tcp", "HOLDFAST_PORT_8000_TCP_PORT=8000", "HOLDFAST_PORT_8000_TCP_ADDR=10.1.2.3",
+		"HOLDFAST_ADMIN_SERVICE_HOST=10.1.2.3", "HOLDFAST_ADMIN_PORT=udp://10.1.2.3:8001", "HOLDFAST_ADMIN_PORT_8001_UDP_PORT=8001",
+	}}); err != nil || len(report.Warnings)+len(report.Notes) > 0 || !reflect.DeepEqual(got, defaults()) {
+		t.Errorf("%v, %v", report, err)
+	}
+	wrong := []string{"HOLDFAST_PORT=8000", "HOLDFAST_SERVER_PORT=8000", "HOLDFAST_SERVER__PORT=tcp://x", "HOLDFAST_PORT_TCP=x", "HOLDFAST_DATAS=/var"}
+	said := problems(t, Options{Environ: wrong})
+	if len(said) != len(wrong) {
+		t.Errorf("got %v", said)
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "HOLDFAST_DATAS: unknown variable; did you mean HOLDFAST_DATA?") {
+		t.Error(all)
+	}
 }
 
 // A name in the environment means the one that the file or the defaults have.

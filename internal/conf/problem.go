@@ -7,17 +7,17 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Problem is one thing that is wrong, or worth knowing, about the configuration.
+// Problem is an error in the configuration, or a warning or note about it.
 type Problem struct {
-	Where string // "holdfast.toml:12" or the name of an environment variable
-	Key   string // the setting, when it is not part of What: "limits.max_post_bytes"
-	What  string // what is wrong there
-	Fix   string // what to do about it
+	Where string // "holdfast.toml:12", an environment variable, or "default"
+	Key   string // the setting, such as "server.listen"; "" when it is none
+	What  string // what is wrong: "must be at least 1"
+	Fix   string // what to do about it; may be ""
 
 	line int // of the file, for the order
 }
 
-// place is where a setting stands: a variable, or a line of the file.
+// place is where a setting comes from: a variable, or a line of the file.
 type place struct {
 	name string
 	line int
@@ -30,18 +30,28 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.name, p.line)
 }
 
-// Message is what is wrong, with the setting.
-func (p Problem) Message() string { return strings.TrimPrefix(p.Key+" "+p.What, " ") }
+// Message says what is wrong. It begins with the setting, unless Where is the
+// setting's own variable or flag.
+func (p Problem) Message() string {
+	variable := envName(strings.Split(p.Key, "."))
+	if p.Key == "" || p.Where == variable || p.Where == variable+"_FILE" || strings.HasPrefix(p.Where, "--") {
+		return p.What
+	}
+	return p.Key + ": " + p.What
+}
 
 func (p Problem) String() string {
-	s := p.Where + ": " + p.Message()
+	s := p.Message()
+	if p.Where != fromDefault {
+		s = p.Where + ": " + s
+	}
 	if p.Fix != "" {
 		s += "; " + p.Fix
 	}
 	return s
 }
 
-// Error is all that keeps a configuration from being used. It is coded
+// Error lists everything that makes a configuration invalid. Its code is
 // fault.Invalid. A caller with rules of its own adds its problems here.
 type Error struct{ Problems []Problem }
 
@@ -60,28 +70,30 @@ func (e *Error) Error() string {
 // FaultCode implements fault.Coder.
 func (e *Error) FaultCode() fault.Code { return fault.Invalid }
 
-// Report is what Load found that does not stop the program.
+// Report is what Load found that is not an error.
 type Report struct {
-	Warnings []Problem // names that nobody reads: probably a mistake
-	Notes    []Problem // names that were understood and have no effect
+	Warnings []Problem // unknown names: probably a mistake
+	Notes    []Problem // known names without effect
 
 	origins map[string]string
 }
 
-// Where says which file and line or which variable gave the setting at a path
-// such as "server.listen", so that a later check can point there. The answer
-// for a setting that nobody gave is "default".
+// fromDefault is the origin of a setting that nobody has set.
+const fromDefault = "default"
+
+// Where returns the origin of a setting such as "server.listen": file and line, a
+// variable, or "default".
 func (r Report) Where(path string) string {
 	if w, ok := r.origins[path]; ok {
 		return w
 	}
-	return "default"
+	return fromDefault
 }
 
-// didYouMean is "did you mean X?" for the candidate nearest to name, or "" when
-// none is near: at most a quarter of the letters differ, or it is the only one
-// with the same last part (a key in the wrong section). Names are compared in
-// the form that dotted gives them.
+// didYouMean returns "did you mean X?" for the candidate nearest to name, or "":
+// at most a quarter of the letters differ, or it is the only one with the same
+// last part (a key in the wrong section). Names are compared in the form that
+// dotted gives them.
 func didYouMean(name string, candidates []string, dotted func(string) string) string {
 	unknown, name := name, dotted(name)
 	key := name[strings.LastIndex(name, ".")+1:]
@@ -107,6 +119,18 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	return "did you mean " + best + "?"
 }
 
+// Nearest returns the candidate that name is most likely a misspelling of, or "":
+// at most a quarter of its letters differ, and at least one may.
+func Nearest(name string, candidates []string) string {
+	best, bestDistance := "", max(len(name)/4, 1)+1
+	for _, c := range candidates {
+		if d := editDistance(name, c); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
 // editDistance counts the letters to insert, delete or replace (Levenshtein).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
@@ -128,18 +152,16 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// Problems collects what is wrong with the settings of a section, each by its
-// key within the section.
+// Problems collects the errors of a section, each with its key within the section.
 type Problems []Problem
 
-// Addf adds a problem of a setting. The text follows the name of the setting:
-// "must be at least 1".
+// Addf adds a problem of a setting, such as "must be at least 1".
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
 }
 
-// In moves the problems of a section's settings to its place in the tree, such
-// as "syncstorage", and names where each setting comes from.
+// In returns the problems with the section's name before their keys and with the
+// origin of each setting.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
 	for i, one := range p {

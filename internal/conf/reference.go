@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Reference writes the tree as markdown: for each section a table of its keys,
-// with type, default (what stands in dst), variable and meaning, and at the end
-// the variables of the reference server that lead to them.
+// Reference writes the tree as Markdown: for each section a table of its settings
+// with type, default (the value in dst), variable and description, and at the end
+// the variables of Mozilla's server.
 func Reference(dst any, aliases ...Alias) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder
@@ -20,8 +20,8 @@ func Reference(dst any, aliases ...Alias) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// Example writes the tree as a TOML file in which every setting stands as a
-// comment with its default.
+// Example writes the tree as a TOML file in which every setting is commented out
+// and has its default.
 func Example(dst any) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder
@@ -32,7 +32,7 @@ func Example(dst any) string {
 }
 
 // eachSection calls visit for n and every section below it, outer ones first. A
-// named section appears once, by the name NAME and with the defaults of a new one.
+// named section is visited once, as NAME and with the defaults of a new one.
 func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	visit(n, v, path)
 	for _, c := range n.children {
@@ -58,7 +58,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 		below := append(slices.Clip(path), n.key)
 		meaning := n.doc
 		if n.secret {
-			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` reads it from a file.")
+			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` names a file to read it from.")
 		}
 		fmt.Fprintf(&rows, "| `%s` | %s | %s | `%s` | %s |\n",
 			n.key, n.typeName(), code(n.literal(n.in(v))), envName(below), cell(meaning))
@@ -70,7 +70,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 		fmt.Fprintf(b, "\n%s\n", s.doc)
 	}
 	if rows.Len() > 0 {
-		fmt.Fprintf(b, "\n| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n%s", rows.String())
+		fmt.Fprintf(b, "\n| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n%s", rows.String())
 	}
 }
 
@@ -78,11 +78,11 @@ func writeAliases(b *strings.Builder, aliases []Alias) {
 	if len(aliases) == 0 {
 		return
 	}
-	b.WriteString("\n## Names of the reference server\n\n| Variable | Setting |\n|---|---|\n")
+	b.WriteString("\n## Variables of Mozilla's server\n\n| Variable | Setting |\n|---|---|\n")
 	for _, a := range aliases {
 		setting := code(a.Path)
 		if a.Path == "" {
-			setting = strings.TrimSuffix("accepted without effect: "+cell(a.Note), ": ")
+			setting = strings.TrimSuffix("ignored: "+cell(a.Note), ": ")
 		}
 		fmt.Fprintf(b, "| `%s` | %s |\n", a.Env, setting)
 	}
@@ -94,7 +94,7 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 		comment(b, s.doc)
 		header := "[" + strings.Join(path, ".") + "]"
 		if path[len(path)-1] == "NAME" || strings.Contains(header, ".NAME.") {
-			header = "#" + header // one with this very name is nobody's wish
+			header = "#" + header // nobody wants a section with this very name
 		}
 		fmt.Fprintln(b, header)
 	}
@@ -120,9 +120,9 @@ func comment(b *strings.Builder, doc string) {
 	}
 }
 
-// typeName is the type's name in the reference, with the unit.
+// typeName returns the type's name in the reference, with the unit.
 func (n *node) typeName() string {
-	name := [...]string{text: "text", boolean: "true or false", integer: "integer", number: "number", duration: "duration", list: "list of texts"}[n.kind]
+	name := [...]string{text: "string", boolean: "boolean", integer: "integer", number: "number", duration: "duration", list: "list of strings"}[n.kind]
 	if n.secret {
 		name = "secret " + name
 	}
@@ -139,5 +139,5 @@ func code(s string) string {
 	return "`" + cell(s) + "`"
 }
 
-// cell keeps a bar from ending a table's cell.
+// cell escapes bars, which would end a table's cell.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -12,27 +12,27 @@ func TestReference(t *testing.T) {
 	c := defaults()
 	c.Server.Key = "hunter2"
 	const want = "## [server]\n\nListeners.\n\n" +
-		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
-		"| `listen` | text | `\"127.0.0.1:8000\"` | `HOLDFAST_SERVER__LISTEN` | Address of the main listener. |\n" +
-		"| `trusted_proxies` | list of texts | `[]` | `HOLDFAST_SERVER__TRUSTED_PROXIES` | Networks \\| addresses of proxies. |\n" +
+		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
+		"| `listen` | string | `\"127.0.0.1:8000\"` | `HOLDFAST_SERVER__LISTEN` | Address of the main listener. |\n" +
+		"| `trusted_proxies` | list of strings | `[]` | `HOLDFAST_SERVER__TRUSTED_PROXIES` | Networks \\| addresses of proxies. |\n" +
 		"| `grace` | duration | `\"30s\"` | `HOLDFAST_SERVER__GRACE` | Time for open requests. |\n" +
-		"| `key` | secret text | `[set]` | `HOLDFAST_SERVER__KEY` | Signs tokens. `key_file` reads it from a file. |\n" +
-		"| `old_keys` | secret list of texts |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. `old_keys_file` reads it from a file. |\n" +
+		"| `key` | secret string | `[set]` | `HOLDFAST_SERVER__KEY` | Signs tokens. `key_file` names a file to read it from. |\n" +
+		"| `old_keys` | secret list of strings |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. `old_keys_file` names a file to read it from. |\n" +
 		"\n## [sync]\n\n" +
-		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
-		"| `enabled` | true or false | `true` | `HOLDFAST_SYNC__ENABLED` | Serves this service. |\n" +
-		"| `database_url` | secret text |  | `HOLDFAST_SYNC__DATABASE_URL` | Where the records are. `database_url_file` reads it from a file. |\n" +
+		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
+		"| `enabled` | boolean | `true` | `HOLDFAST_SYNC__ENABLED` | Serves this service. |\n" +
+		"| `database_url` | secret string |  | `HOLDFAST_SYNC__DATABASE_URL` | Where the records are. `database_url_file` names a file to read it from. |\n" +
 		"| `ratio` | number | `0.5` | `HOLDFAST_SYNC__RATIO` | A share. |\n" +
 		"\n## [sync.limits]\n\n" +
-		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
+		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
 		"| `max_post_bytes` | integer, bytes | `100` | `HOLDFAST_SYNC__LIMITS__MAX_POST_BYTES` | Sum of the payloads of one POST. |\n" +
 		"| `max_records` | integer | `10` | `HOLDFAST_SYNC__LIMITS__MAX_RECORDS` | Records of one POST. |\n" +
 		"\n## [sync.collections.NAME]\n\nLimits of single collections.\n\n" +
-		"| Key | Type | Default | Variable | Meaning |\n|---|---|---|---|---|\n" +
+		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
 		"| `max_post_bytes` | integer, bytes | `0` | `HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_POST_BYTES` | Sum of the payloads of one POST. |\n" +
 		"| `max_records` | integer | `0` | `HOLDFAST_SYNC__COLLECTIONS__NAME__MAX_RECORDS` | Records of one POST. |\n" +
-		"\n## Names of the reference server\n\n| Variable | Setting |\n|---|---|\n" +
-		"| `SYNC_HOST` | `server.listen` |\n| `SYNC_STATSD_*` | accepted without effect: metrics are served at /metrics |\n"
+		"\n## Variables of Mozilla's server\n\n| Variable | Setting |\n|---|---|\n" +
+		"| `SYNC_HOST` | `server.listen` |\n| `SYNC_STATSD_*` | ignored: metrics are served at /metrics |\n"
 	if got := Reference(c, aliases()[0], aliases()[5]); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

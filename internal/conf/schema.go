@@ -18,11 +18,11 @@ const (
 	integer
 	number
 	duration
-	list       // of texts
+	list       // of strings
 	secretFile // the key x_file of the secret x
 )
 
-// node is a key of the tree: what may stand there and where it goes.
+// node is a key of the tree: its type and its field.
 type node struct {
 	kind      kind
 	key       string
@@ -41,9 +41,9 @@ type Section struct {
 	Value any    // pointer to a struct
 }
 
-// schemaOf reads the tree's shape: dst is a pointer to a struct, or a list of
-// sections. A field of a kind that conf does not know is a bug of the program,
-// which its first start must show: it panics.
+// schemaOf returns the schema of dst, which is a pointer to a struct or a list of
+// sections. It panics on a field of an unknown type: that is a bug, and the first
+// start must show it.
 func schemaOf(dst any) (*node, reflect.Value) {
 	if sections, ok := dst.([]Section); ok {
 		root := &node{kind: section}
@@ -120,7 +120,7 @@ func (n *node) addFields(t reflect.Type, outer []int) {
 	}
 }
 
-// child is the node of a key below n, nil when there is none.
+// child returns the node of a key below n, or nil.
 func (n *node) child(key string) *node {
 	switch n.kind {
 	case section:
@@ -137,7 +137,7 @@ func (n *node) child(key string) *node {
 	return nil
 }
 
-// find is the node at a path below n, nil when there is none.
+// find returns the node at a path below n, or nil.
 func (n *node) find(path []string) *node {
 	for _, key := range path {
 		if n = n.child(key); n == nil {
@@ -147,7 +147,7 @@ func (n *node) find(path []string) *node {
 	return n
 }
 
-// in is the value of n in v, the value of its parent.
+// in returns the value of n in v, the value of its parent.
 func (n *node) in(v reflect.Value) reflect.Value {
 	if n.value.IsValid() {
 		return n.value
@@ -180,8 +180,8 @@ func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) 
 	}
 }
 
-// at is the value at a path below v, whose shape is n; a zero one where a name
-// of the path is not in its map. It cannot be set.
+// at returns the value at a path below v, whose shape is n; the zero value where a
+// name of the path is not in its map. It cannot be set.
 func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	for _, key := range path {
 		c := n.child(key)
@@ -199,8 +199,8 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// paths lists every key below n as a path. The name in a named section is the
-// one that like has in its place, so that the paths can be compared with like.
+// paths lists every key below n as a path. In a named section it takes the name
+// from the same place in like, so that the paths can be compared with like.
 func (n *node) paths(at, like []string) [][]string {
 	var all [][]string
 	if n.kind == named {
@@ -220,7 +220,7 @@ func (n *node) paths(at, like []string) [][]string {
 
 const prefix = "HOLDFAST_"
 
-// envName is the environment variable of the setting at a path such as
+// envName returns the environment variable of the setting at a path such as
 // server, listen.
 func envName(path []string) string {
 	parts := make([]string, len(path))
@@ -230,8 +230,8 @@ func envName(path []string) string {
 	return prefix + strings.Join(parts, "__")
 }
 
-// envPart is a key as variables spell it: the names of named sections may have
-// characters that no shell lets into a variable.
+// envPart returns a key as variables spell it: the names of named sections may have
+// characters that no shell allows in a variable.
 func envPart(key string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

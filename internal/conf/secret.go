@@ -5,13 +5,13 @@ import (
 	"log/slog"
 )
 
-// Secret is a text that does not let itself be printed, logged or marshalled.
+// Secret is a string that cannot be printed, logged or marshalled by accident.
 type Secret string
 
-// Reveal is the text itself.
+// Reveal returns the string itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String says only whether there is a secret.
+// String returns only whether the secret is set.
 func (s Secret) String() string {
 	if s == "" {
 		return "[not set]"

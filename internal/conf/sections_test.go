@@ -38,7 +38,7 @@ func TestSections(t *testing.T) {
 	}
 	var problems conf.Problems
 	problems.Addf("pool_size", "must be at least %d", 8)
-	if got := problems.In("first", report); len(got) != 1 || got[0].String() != "HOLDFAST_FIRST__POOL_SIZE: first.pool_size must be at least 8" {
+	if got := problems.In("first", report); len(got) != 1 || got[0].String() != "HOLDFAST_FIRST__POOL_SIZE: must be at least 8" {
 		t.Errorf("the problem is %v", got)
 	}
 	if text := conf.Reference(sections); !strings.Contains(text, "## [first]\n\nThe first.\n") || !strings.Contains(text, "`HOLDFAST_FIRST__POOL_SIZE` | Connections.") {

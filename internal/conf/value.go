@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// wants says what may stand at a leaf, for a problem's mend.
-func (n *node) wants() string {
+// expected describes the values of a leaf, for an error.
+func (n *node) expected() string {
 	var s string
 	switch n.kind {
 	case text:
-		s = "a text in quotes"
+		s = "a string in quotes"
 	case boolean:
 		s = "true or false"
 	case integer:
@@ -21,20 +21,19 @@ func (n *node) wants() string {
 	case number:
 		s = "a number"
 	case duration:
-		s = `a duration such as "30s" or "2h", or whole seconds`
+		s = `a duration with a unit, such as "30s", "5m" or "2h"`
 	case list:
-		s = `a list of texts such as ["a", "b"], in the environment a,b`
+		s = `a list of strings, such as ["a", "b"]`
 	case secretFile:
-		s = "the name of a file, in quotes"
+		s = "the name of a file in quotes"
 	}
 	if n.unit != "" {
-		s += " (" + n.unit + ")"
+		s += " of " + n.unit
 	}
 	return s
 }
 
-// fromText reads a leaf as the environment writes it. The values are those that
-// store takes.
+// fromText parses the value of a variable. The results are those that store takes.
 func (n *node) fromText(s string) (any, bool) {
 	switch n.kind {
 	case text, secretFile:
@@ -49,10 +48,7 @@ func (n *node) fromText(s string) (any, bool) {
 		f, err := strconv.ParseFloat(s, 64)
 		return f, err == nil && isFinite(f)
 	case duration:
-		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return secondsOf(seconds)
-		}
-		d, err := time.ParseDuration(s)
+		d, err := time.ParseDuration(s) // 0 needs no unit
 		return d, err == nil
 	case list:
 		return fields(s, ","), true
@@ -60,8 +56,19 @@ func (n *node) fromText(s string) (any, bool) {
 	return nil, false
 }
 
-// fromTOML reads a leaf as the TOML decoder gives it. Nothing is converted that
-// TOML tells apart: "8" is no number.
+// fromAlias is fromText for a variable of Mozilla's server, where the number of a
+// duration counts seconds.
+func (n *node) fromAlias(s string) (any, bool) {
+	if n.kind == duration {
+		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return secondsOf(seconds)
+		}
+	}
+	return n.fromText(s)
+}
+
+// fromTOML converts a value of the TOML decoder. It keeps TOML's types apart: "8"
+// is not a number.
 func (n *node) fromTOML(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:
@@ -79,7 +86,7 @@ func (n *node) fromTOML(value any) (any, bool) {
 		case number:
 			return float64(v), true
 		case duration:
-			return secondsOf(v)
+			return time.Duration(0), v == 0 // 0 needs no unit
 		}
 	case float64:
 		return v, n.kind == number && isFinite(v)
@@ -97,7 +104,7 @@ func (n *node) fromTOML(value any) (any, bool) {
 	return nil, false
 }
 
-// store puts a value that fromText or fromTOML gave into its field.
+// store puts a result of fromText or fromTOML into its field.
 func store(field reflect.Value, value any) {
 	switch v := value.(type) {
 	case string:
@@ -119,7 +126,7 @@ func store(field reflect.Value, value any) {
 	}
 }
 
-// literal writes a field's value as TOML, and a secret as what it is: secret.
+// literal writes a field's value as TOML, and of a secret only that it is set.
 func (n *node) literal(field reflect.Value) string {
 	if n.secret {
 		if field.Len() == 0 {
@@ -148,7 +155,7 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
-// formatNumber keeps a point in, without which TOML would read an integer.
+// formatNumber writes a decimal point: without one TOML reads an integer.
 func formatNumber(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(s, ".") {
@@ -176,7 +183,7 @@ func secondsOf(n int64) (any, bool) {
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// fields cuts s at each separator and drops blanks around and empties between.
+// fields splits s at each separator, trims the parts and drops empty ones.
 func fields(s, separator string) []string {
 	all := []string{}
 	for part := range strings.SplitSeq(s, separator) {

@@ -27,9 +27,9 @@ func TestFromText(t *testing.T) {
 		{0.0, "NaN", nil},
 		{time.Duration(0), "0", time.Duration(0)},
 		{time.Duration(0), "1.5h", 90 * time.Minute},
-		{time.Duration(0), "-9223372036", -9223372036 * time.Second},
-		{time.Duration(0), "-9223372037", nil},
-		{time.Duration(0), "9223372037", nil},
+		{time.Duration(0), "5", nil},
+		{time.Duration(0), "-9223372036s", -9223372036 * time.Second},
+		{time.Duration(0), "9223372037s", nil},
 		{time.Duration(0), "1 h", nil},
 		{[]string{}, "", []string{}},
 		{[]Secret{}, "a , b", []string{"a", "b"}},
@@ -37,6 +37,19 @@ func TestFromText(t *testing.T) {
 		got, ok := newNode(reflect.TypeOf(c.like)).fromText(c.text)
 		if ok != (c.want != nil) || (ok && !reflect.DeepEqual(got, c.want)) {
 			t.Errorf("%T %q: got %v, %v; want %v", c.like, c.text, got, ok, c.want)
+		}
+	}
+}
+
+func TestFromAlias(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]any{
+		"0": time.Duration(0), "600": 10 * time.Minute, "-9223372036": -9223372036 * time.Second, "2h": 2 * time.Hour,
+		"-9223372037": nil, "9223372037": nil, "1.5": nil,
+	} {
+		got, ok := newNode(reflect.TypeFor[time.Duration]()).fromAlias(text)
+		if ok != (want != nil) || (ok && got != want) {
+			t.Errorf("%q: got %v, %v; want %v", text, got, ok, want)
 		}
 	}
 }

@@ -19,47 +19,47 @@ type Config struct {
 	settings.Database
 	settings.Sweep
 
-	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs the tokens that the command ext token makes, and cursors; at least 32 bytes, the same on all processes that share a database. Unset: generated into the secrets file."`
-	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Also accepted in tokens and cursors, while a new token secret is brought in."`
-	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Keys by which others sign tokens, by a name of your own."`
-	TokenIssuer     string              `toml:"token_issuer" doc:"What a token must say in iss. Empty: anything."`
-	TokenAudience   string              `toml:"token_audience" doc:"What must be in a token's aud. Empty: anything."`
-	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"How far the clock of who signs tokens may be off."`
+	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs cursors and the tokens of holdfast ext token. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
+	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Former token secrets whose tokens and cursors are still accepted, while you replace the token secret."`
+	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Keys of other issuers of tokens, by a name of your choice."`
+	TokenIssuer     string              `toml:"token_issuer" doc:"Required iss of a token. Empty: any."`
+	TokenAudience   string              `toml:"token_audience" doc:"Required aud of a token. Empty: any."`
+	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"How far the clock of a token's issuer may be off."`
 
-	TokenMaxLifetime time.Duration `toml:"token_max_lifetime" doc:"How long a token may be good for, from its iat to its exp; a token without iat, from its nbf, or else from now. A longer one is refused."`
+	TokenMaxLifetime time.Duration `toml:"token_max_lifetime" doc:"Maximum lifetime of a token, from its iat (or else its nbf, or else now) to its exp. A longer one is refused."`
 
-	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take; a step of an export or import as long, a wait for changes longer by what was asked for."`
+	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take. It applies to each step of an export or import; a wait for changes may take longer by the wait that was requested."`
 
-	RateLimits bool  `toml:"rate_limits" doc:"Bound how often each install and tenant may read and write."`
-	Rates      Rates `toml:"rates" doc:"How often, with rate_limits. Each process counts for itself: n of them allow n times as much."`
+	RateLimits bool  `toml:"rate_limits" doc:"Limit the requests of each install and tenant, as in extstorage.rates."`
+	Rates      Rates `toml:"rates" doc:"Rate limits, with rate_limits. Each process counts separately: n processes allow n times as much."`
 
-	Quota Quota            `toml:"quota" doc:"What an install may have that is of no tier."`
-	Tiers map[string]Quota `toml:"tiers" doc:"What installs may have, by the tier that they are registered with; 0 leaves the number of quota."`
+	Quota Quota            `toml:"quota" doc:"Quota of an install without a tier."`
+	Tiers map[string]Quota `toml:"tiers" doc:"Quotas by tier, which an install is registered with. 0: the number in extstorage.quota."`
 
-	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Most memory of the compiled schemas that a process keeps. Tenants share it; one schema takes 8 MiB at most, most take some 10 kB."`
-	DryRunTime   time.Duration `toml:"dry_run_time" doc:"How long a dry run of a schema goes through records before it stops and answers with a cursor."`
+	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Memory for compiled schemas. Tenants share it. A schema takes at most 8 MiB, usually about 10 kB."`
+	DryRunTime   time.Duration `toml:"dry_run_time" doc:"How long a dry run of a schema may validate records before it stops and returns a cursor."`
 
-	Audit         string `toml:"audit" doc:"Where every write is reported: file:PATH, which gets a line of JSON for each; or log, the server's own, which then tells namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
-	MetadataIndex bool   `toml:"metadata_index" doc:"Have the command migrate make an index of the records' metadata on PostgreSQL, for queries of your own: the server makes none, and it costs every write."`
+	Audit         string `toml:"audit" doc:"Where every write is reported: file:PATH, a line of JSON each; or log, the server's log, which then contains namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
+	MetadataIndex bool   `toml:"metadata_index" doc:"Have holdfast migrate create an index on the records' metadata on PostgreSQL, for queries of your own. The server does not use it, and it slows down every write."`
 
-	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is asked while a client waits for changes. Changes that the same process makes are seen at once."`
+	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
 }
 
 // Rates are how often something may be done. A burst is how much at once.
 type Rates struct {
-	Reads       int `toml:"reads_per_minute" doc:"Reads of an install."`
-	ReadBurst   int `toml:"read_burst" doc:"Reads of an install at once."`
-	Writes      int `toml:"writes_per_minute" doc:"Writes of an install."`
-	WriteBurst  int `toml:"write_burst" doc:"Writes of an install at once."`
-	Tenant      int `toml:"tenant_per_second" doc:"Requests of all installs of a tenant, which share them."`
-	TenantBurst int `toml:"tenant_burst" doc:"Requests of all installs of a tenant at once; an install that is alone may use seven eighths."`
+	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
+	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
+	Writes      int `toml:"writes_per_minute" doc:"Writes per minute of an install."`
+	WriteBurst  int `toml:"write_burst" doc:"Burst of writes of an install."`
+	Tenant      int `toml:"tenant_per_second" doc:"Requests per second of all installs of a tenant, which share them."`
+	TenantBurst int `toml:"tenant_burst" doc:"Burst of requests of all installs of a tenant. A single install may use seven eighths of it."`
 }
 
 // TokenKey is a key by which somebody else signs tokens.
 type TokenKey struct {
-	ID  string `toml:"id" doc:"What tokens say in kid. Empty: the name of the section."`
-	Alg string `toml:"alg" doc:"EdDSA, ES256 or HS256."`
-	Key string `toml:"key" secret:"true" doc:"The public key in PEM; for HS256 the shared secret, at least 32 bytes."`
+	ID  string `toml:"id" doc:"Key ID, which tokens name in kid. Empty: the name of the section."`
+	Alg string `toml:"alg" doc:"Algorithm: EdDSA, ES256 or HS256."`
+	Key string `toml:"key" secret:"true" doc:"Public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }
 
 // ownTokenKey begins the ids of the server's own keys.
@@ -167,15 +167,15 @@ func (c *Config) Check() conf.Problems {
 		id := k.KeyID(name)
 		switch {
 		case ids[id]:
-			wrong("token_keys."+name, "has the id of another key")
+			wrong("token_keys."+name, "has the id of another token key")
 		case strings.HasPrefix(id, ownTokenKey):
-			wrong("token_keys."+name, "has an id that begins with "+ownTokenKey+", as those of the server's own keys do")
+			wrong("token_keys."+name, "id must not begin with "+ownTokenKey+", which is reserved for the server's own keys")
 		}
 		ids[id] = true
 	}
 	for name, q := range c.Tiers {
 		if name == "" || q.Bytes < 0 || q.Namespaces < 0 || q.Keys < 0 {
-			wrong("tiers."+name, "must have a name, and no negative numbers")
+			wrong("tiers."+name, "must have a name and no negative numbers")
 		}
 	}
 	return problems

@@ -46,9 +46,9 @@ func DefaultLimits() Limits {
 // Quota is what an install may have. Rows that have expired count until they
 // are removed.
 type Quota struct {
-	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Values and metadata of an install."`
-	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Namespaces of an install that have a key."`
-	Keys       int64 `toml:"keys" unit:"keys" doc:"Keys in one namespace."`
+	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size of the values and metadata of an install."`
+	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces of an install that have a key."`
+	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys in one namespace."`
 }
 
 // DefaultQuota is that of an install without a tier and without overrides.

@@ -16,39 +16,39 @@ type Config struct {
 	settings.Database
 	settings.Sweep
 
-	EnableQuota  bool `toml:"enable_quota" doc:"Check a user's bytes against limits.max_quota_limit and limits.max_user_quota, and report users over them."`
-	EnforceQuota bool `toml:"enforce_quota" doc:"Refuse writes that would exceed the quota (implies enable_quota)."`
+	EnableQuota  bool `toml:"enable_quota" doc:"Count each user's bytes against limits.max_quota_limit and limits.max_user_quota, and report users over quota."`
+	EnforceQuota bool `toml:"enforce_quota" doc:"Refuse writes that exceed a quota. Implies enable_quota."`
 
-	PoolSweeper   time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Accepted and without effect: Spanner's client has no pool of sessions to sweep any more."`
-	RouteToLeader bool          `toml:"database_spanner_route_to_leader" doc:"Send Spanner's read-write transactions straight to the leader replica: writes take less time, and the load is spread less."`
-	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of Spanner's emulator, which is then used instead of Google Cloud, in plain text and without credentials. For tests."`
+	PoolSweeper   time.Duration `toml:"database_pool_sweeper_task_interval" doc:"Ignored: the Spanner client has no session pool to sweep."`
+	RouteToLeader bool          `toml:"database_spanner_route_to_leader" doc:"Send read-write transactions directly to the leader replica of Spanner: faster writes, less even load."`
+	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of a Spanner emulator to use instead of Google Cloud, without TLS and credentials. For tests."`
 
-	MaxNames     int           `toml:"max_collection_names" doc:"How many collection names that are new to the server one user may bring in."`
-	HawkTimeSkew time.Duration `toml:"hawk_time_skew" doc:"How far a client's clock may be off. Clients with wrong clocks are common."`
-	Limits       Limits        `toml:"limits" doc:"What one request, batch and user may hold. Clients read them from info/configuration."`
+	MaxNames     int           `toml:"max_collection_names" doc:"Maximum number of new collection names that one user may create."`
+	HawkTimeSkew time.Duration `toml:"hawk_time_skew" doc:"Maximum difference between a client's clock and the server's. Clients with wrong clocks are common."`
+	Limits       Limits        `toml:"limits" doc:"Limits of a request, a batch and a user. Clients read them from info/configuration."`
 }
 
 // Limits bound requests; see info/configuration. Sizes of records are those of
 // their payloads.
 type Limits struct {
-	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Payloads in one POST."`
-	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Records in one POST."`
-	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Payload of one record."`
-	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Body of one request."`
-	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Payloads in one batch; on Spanner 100000000 at most."`
-	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Records in one batch. On Spanner 9984 unless set, and no more than fit into one commit: holdfast sync budget."`
-	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Payloads that one user may store in one collection, with enable_quota; 0: no limit."`
-	MaxUserQuota          int64 `toml:"max_user_quota" unit:"bytes" doc:"Payloads that one user may store in all collections together, with enable_quota; 0: no limit."`
+	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
+	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Maximum number of records in one POST."`
+	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum size of the payload of one record."`
+	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
+	MaxTotalBytes         int64 `toml:"max_total_bytes" unit:"bytes" doc:"Maximum size of the payloads in one batch. At most 100000000 on Spanner."`
+	MaxTotalRecords       int64 `toml:"max_total_records" unit:"records" doc:"Maximum number of records in one batch. On Spanner: 9984 by default, and at most what fits into one commit (holdfast sync budget)."`
+	MaxQuotaLimit         int64 `toml:"max_quota_limit" unit:"bytes" doc:"Maximum size of a user's payloads in one collection, with enable_quota. 0: no limit."`
+	MaxUserQuota          int64 `toml:"max_user_quota" unit:"bytes" doc:"Maximum size of a user's payloads in all collections, with enable_quota. 0: no limit."`
 
-	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name."`
+	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name. 0: the limit above."`
 }
 
 // CollectionLimits override Limits in one collection; 0 leaves the general
 // limit.
 type CollectionLimits struct {
-	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Payloads in one POST."`
-	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Payload of one record."`
-	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Body of one request."`
+	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
+	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum size of the payload of one record."`
+	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
 }
 
 // requestOverhead is what the JSON around the payloads of a POST may take.
@@ -100,21 +100,19 @@ func (c *Config) Check() conf.Problems {
 		{"max_collection_names", int64(c.MaxNames), 0},
 	} {
 		if v.value < v.least {
-			wrong(v.key, "is %d; it must be at least %d", v.value, v.least)
+			wrong(v.key, "must be at least %d", v.least)
 		}
 	}
 	if l.MaxRequestBytes < l.MaxPostBytes+requestOverhead {
-		wrong("limits.max_request_bytes", "is %d; a full POST needs max_post_bytes + %d = %d",
-			l.MaxRequestBytes, requestOverhead, l.MaxPostBytes+requestOverhead)
+		wrong("limits.max_request_bytes", "must be at least %d, which is max_post_bytes + %d", l.MaxPostBytes+requestOverhead, requestOverhead)
 	}
 	for name := range l.Collections {
 		if !ValidCollection(name) {
-			wrong("limits.collections", "names %q, which is no collection name", name)
+			wrong("limits.collections", "invalid collection name %q", name)
 			continue
 		}
 		if of := l.For(name); of.MaxRequestBytes < of.MaxPostBytes+requestOverhead {
-			wrong("limits.collections."+name, "allows requests of %d bytes; a full POST needs %d",
-				of.MaxRequestBytes, of.MaxPostBytes+requestOverhead)
+			wrong("limits.collections."+name, "max_request_bytes must be at least %d, which is max_post_bytes + %d", of.MaxPostBytes+requestOverhead, requestOverhead)
 		}
 	}
 	if c.HawkTimeSkew <= 0 {
@@ -124,7 +122,7 @@ func (c *Config) Check() conf.Problems {
 		wrong("database_pool_sweeper_task_interval", "must not be negative")
 	}
 	if c.EmulatorHost != "" && !isAddress(c.EmulatorHost) {
-		wrong("spanner_emulator_host", "is not an address of the form host:port")
+		wrong("spanner_emulator_host", "must be host:port")
 	}
 	return problems
 }

@@ -19,41 +19,41 @@ type Config struct {
 
 	settings.Database
 
-	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database; 0: as long as its request."`
-	RunMigrations          bool          `toml:"run_migrations" doc:"Bring the tables of PostgreSQL up to date at start. SQLite always does."`
+	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database. 0: as long as its request."`
+	RunMigrations          bool          `toml:"run_migrations" doc:"Migrate the tables of PostgreSQL at start. Tables in SQLite always are."`
 
-	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Second half of the keys of accounts in the table users; that of the accounts server."`
-	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account ids that browsers get for their metrics. Unset: generated."`
-	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"The accounts server, as it verifies OAuth tokens."`
+	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Domain part of the account keys in the table users. It must be that of the accounts server."`
+	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account IDs that browsers get for their metrics. Unset: generated and kept in the secrets file."`
+	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"URL of the accounts server that verifies OAuth tokens."`
 	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"How long a request to the accounts server may take."`
-	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key that tokens are verified with. Unset: fetched from the accounts server and kept."`
-	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"A second such key, for the time in which the accounts server changes its key."`
+	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key that verifies OAuth tokens. Unset: fetched from the accounts server and cached."`
+	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"Second public key, for the time while the accounts server changes its key."`
 
-	FxAWebhookEnabled     bool   `toml:"fxa_webhook_enabled" doc:"Take account events of the accounts server at /1.0/webhooks/fxa/events."`
-	FxAWebhookMetricsOnly bool   `toml:"fxa_webhook_metrics_only" doc:"Count account events and do nothing else."`
-	FxAWebhookClientID    string `toml:"fxa_webhook_set_client_id" doc:"The audience that account events must name: our client id at the accounts server."`
-	FxAWebhookIssuer      string `toml:"fxa_webhook_set_issuer" doc:"The issuer that account events must name."`
+	FxAWebhookEnabled     bool   `toml:"fxa_webhook_enabled" doc:"Accept account events from the accounts server at /1.0/webhooks/fxa/events."`
+	FxAWebhookMetricsOnly bool   `toml:"fxa_webhook_metrics_only" doc:"Count account events, but do not act on them."`
+	FxAWebhookClientID    string `toml:"fxa_webhook_set_client_id" doc:"Audience that account events must name: your client ID at the accounts server."`
+	FxAWebhookIssuer      string `toml:"fxa_webhook_set_issuer" doc:"Issuer that account events must name."`
 
-	InitNodeURL             string  `toml:"init_node_url" doc:"A storage node that is added at start unless it is there. Unset: this server, once."`
+	InitNodeURL             string  `toml:"init_node_url" doc:"URL of a storage node to add at start if it does not exist. Unset: this server, added once."`
 	InitNodeCapacity        int64   `toml:"init_node_capacity" unit:"accounts" doc:"Capacity of the node that is added at start."`
-	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in their telemetry. Unset: that of this server."`
-	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" doc:"Share of a node's capacity that becomes available when all nodes are used up."`
-	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"Id of the node that takes all new accounts, whatever its load; 0: they are spread."`
+	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in telemetry. Unset: the engine of this server."`
+	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" doc:"Share of a node's capacity that is released when all nodes are full."`
+	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"ID of the node that gets all new accounts, whatever its load. 0: spread them over all nodes."`
 
-	AllowNewUsers     bool          `toml:"allow_new_users" doc:"Let accounts in that have never been here. Those on the allow list may always come, those on the deny list never."`
-	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is good for."`
-	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that comes back with a device of old; at least until its tokens have expired."`
+	AllowNewUsers     bool          `toml:"allow_new_users" doc:"Accept sign-ins from accounts that have never signed in here. Accounts on the allow list are always accepted, those on the deny list never."`
+	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is valid."`
+	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that still uses the account's old keys. At least until the user's tokens have expired."`
 }
 
 // JWK is a public key of the accounts server, in the fields of its JSON.
 type JWK struct {
-	KTY       string `toml:"kty" doc:"Key type; RSA."`
-	Alg       string `toml:"alg" doc:"Algorithm; RS256 or unset."`
-	KID       string `toml:"kid" doc:"Name of the key, which tokens refer to."`
-	CreatedAt int64  `toml:"fxa_created_at" unit:"seconds" doc:"When the accounts server made the key; not used."`
-	Use       string `toml:"use" doc:"Purpose; sig or unset."`
-	N         string `toml:"n" doc:"Modulus, base64url."`
-	E         string `toml:"e" doc:"Exponent, base64url."`
+	KTY       string `toml:"kty" doc:"Key type: RSA."`
+	Alg       string `toml:"alg" doc:"Algorithm: RS256 or unset."`
+	KID       string `toml:"kid" doc:"Key ID, which tokens name."`
+	CreatedAt int64  `toml:"fxa_created_at" unit:"seconds" doc:"When the accounts server created the key. Ignored."`
+	Use       string `toml:"use" doc:"Purpose: sig or unset."`
+	N         string `toml:"n" doc:"Modulus in base64url."`
+	E         string `toml:"e" doc:"Exponent in base64url."`
 }
 
 // IsSet reports whether there is a key at all.
@@ -93,16 +93,16 @@ func (c *Config) Check() conf.Problems {
 	must(c.FxAOAuthTimeout > 0, "fxa_oauth_request_timeout", "must be more than 0")
 	must(!c.FxAOAuthPrimaryJWK.IsSet() || c.FxAOAuthPrimaryJWK.usable(), "fxa_oauth_primary_jwk", "must be an RSA key with kty, n and e")
 	must(!c.FxAOAuthSecondaryJWK.IsSet() || c.FxAOAuthSecondaryJWK.usable(), "fxa_oauth_secondary_jwk", "must be an RSA key with kty, n and e")
-	must(!c.FxAWebhookEnabled || c.FxAWebhookClientID != "", "fxa_webhook_set_client_id", "must be set when fxa_webhook_enabled is")
-	must(!c.FxAWebhookEnabled || c.FxAWebhookIssuer != "", "fxa_webhook_set_issuer", "must be set when fxa_webhook_enabled is")
+	must(!c.FxAWebhookEnabled || c.FxAWebhookClientID != "", "fxa_webhook_set_client_id", "must be set when fxa_webhook_enabled is true")
+	must(!c.FxAWebhookEnabled || c.FxAWebhookIssuer != "", "fxa_webhook_set_issuer", "must be set when fxa_webhook_enabled is true")
 	if c.InitNodeURL != "" {
 		_, err := CheckNodeURL(c.InitNodeURL)
 		must(err == nil, "init_node_url", fmt.Sprintf("must be an http or https URL of at most %d characters", maxNodeURL))
 	}
-	must(c.InitNodeCapacity > 0 && c.InitNodeCapacity <= maxCount, "init_node_capacity", "must be a number of accounts")
+	must(c.InitNodeCapacity > 0 && c.InitNodeCapacity <= maxCount, "init_node_capacity", fmt.Sprintf("must be from 1 to %d", maxCount))
 	must(c.NodeCapacityReleaseRate > 0 && c.NodeCapacityReleaseRate <= 1, "node_capacity_release_rate", "must be above 0 and at most 1")
 	must(c.SpannerNodeID >= 0, "spanner_node_id", "must not be negative")
-	must(c.TokenDuration >= time.Second, "token_duration", "must be at least a second")
+	must(c.TokenDuration >= time.Second, "token_duration", "must be at least 1s")
 	must(c.ReplacedUserGrace >= 0, "replaced_user_grace", "must not be negative")
 	return problems
 }

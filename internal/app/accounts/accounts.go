@@ -76,11 +76,11 @@ func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
 // Service is what the server composes.
 func (s *Accounts) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Accounts: signs Firefox accounts in and tells browsers where their records are.",
+		Name: Name, Doc: "Accounts: verifies sign-ins of Firefox accounts and assigns each a storage node.",
 		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands,
 		Aliases: []conf.Alias{
-			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "metrics are scraped from the admin listener"},
-			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads to size"},
+			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
+			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads"},
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
 		Secrets: []service.Secret{{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret}},

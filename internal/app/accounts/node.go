@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/tokenserver"
 )
 
@@ -13,7 +14,7 @@ func (c *command) nodeList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the storage nodes",
-		Args:  cobra.NoArgs,
+		Args:  service.Args(),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
 			nodes, err := s.ListNodes(ctx)
 			if err != nil {
@@ -39,7 +40,7 @@ func (c *command) nodeAdd() *cobra.Command {
 		Use:     "add URL",
 		Short:   "Add a storage node, which new accounts may be sent to",
 		Example: "  holdfast sync node add https://sync2.example.org --capacity 5000",
-		Args:    cobra.ExactArgs(1),
+		Args:    service.Args("URL"),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
 			n, err := s.AddNode(ctx, args[0], capacity)
 			if err != nil {
@@ -57,7 +58,7 @@ func (c *command) nodeDrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain URL",
 		Short: "Send no more new accounts to a node; those that it has stay",
-		Args:  cobra.ExactArgs(1),
+		Args:  service.Args("URL"),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
 			drained := !undo
 			n, err := s.SetNode(ctx, args[0], tokenserver.NodeChange{Backoff: &drained})

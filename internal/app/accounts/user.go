@@ -28,7 +28,7 @@ func (c *command) userList() *cobra.Command {
 		Example: "  holdfast sync user list\n" +
 			"  holdfast sync user list --refused      # refused sign-ins, which you may allow\n" +
 			"  holdfast sync user list --access       # the allow and deny lists",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
 			if limit < 1 {
 				return errors.New("--limit: must be at least 1")
@@ -104,7 +104,7 @@ func (c *command) userShow() *cobra.Command {
 		Use:     "show ACCOUNT",
 		Short:   "Show an account: its storage users and what they store here",
 		Example: "  holdfast sync user show 0123456789abcdef0123456789abcdef",
-		Args:    cobra.ExactArgs(1),
+		Args:    service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
 			st, err := s.AccountState(ctx, acc)
 			if err != nil {
@@ -163,7 +163,7 @@ func (c *command) userDelete() *cobra.Command {
 			"again and starts anew; to prevent that, deny it. The storage users stay listed as replaced\n" +
 			"until their tokens have expired (tokenserver.token_duration); what these still write on a\n" +
 			"node that does not refuse them is deleted then.",
-		Args: cobra.ExactArgs(1),
+		Args: service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
 			if !sure && !c.confirm(fmt.Sprintf("Delete account %s with everything it stores? [y/N] ", acc.FxAUID)) {
 				return errors.New("nothing was deleted")
@@ -204,7 +204,7 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 		Short: short,
 		Example: "  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --note 'my sister'\n" +
 			"  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --remove",
-		Args: cobra.ExactArgs(1),
+		Args: service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
 			rule := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: note}
 			if forget {

@@ -55,28 +55,36 @@ func Run(ctx context.Context, env Env) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	var wrong *conf.Error
+	return c.report(cmd, err)
+}
+
+// report prints the error of a command and returns the exit status.
+func (c *command) report(cmd *cobra.Command, err error) int {
+	var invalid *conf.Error
 	var failed *service.ExitError
+	var usage *service.UsageError
 	switch {
-	case errors.As(err, &wrong):
-		fmt.Fprintln(env.Stderr, "holdfast: the configuration is wrong:")
-		for _, p := range wrong.Problems {
-			fmt.Fprintln(env.Stderr, "  "+p.String())
+	case errors.As(err, &invalid):
+		fmt.Fprintln(c.env.Stderr, "holdfast: invalid configuration:")
+		for _, p := range invalid.Problems {
+			fmt.Fprintln(c.env.Stderr, "  "+p.String())
 		}
 		return 2
 	case errors.As(err, &failed):
 		return failed.Status // it has printed why
+	case errors.As(err, &usage):
+		if usage.Command != nil {
+			cmd = usage.Command
+		}
+		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), usage.Message, cmd.CommandPath())
+		return 2
 	}
-	fmt.Fprintln(env.Stderr, "holdfast:", err)
-	if c.running {
-		return 1
-	}
-	fmt.Fprintln(env.Stderr, "Run 'holdfast help' for the commands.")
-	return 2
+	fmt.Fprintln(c.env.Stderr, "holdfast:", err)
+	return 1
 }
 
 // command is what the verbs share.
@@ -86,43 +94,70 @@ type command struct {
 	file     string // --config
 	data     string // --data
 	flags    []conf.Flag
-	running  bool // the command line was understood
 }
 
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "A self-hosted storage server",
-		Long: "Holdfast is a self-hosted storage server in one binary: Firefox Sync (records and sign-in) and\n" +
-			"a JSON store for extensions.",
+		Long: "Holdfast is a self-hosted storage server in one binary: Firefox Sync and a JSON store for\n" +
+			"browser extensions. It needs no configuration and no other server.",
+		Example: "  holdfast serve          # serves on http://127.0.0.1:8000, with its data in ./holdfast-data\n" +
+			"  holdfast check          # finds what is wrong with the configuration and says how to fix it\n" +
+			"  holdfast help serve     # shows the help of a command",
+		Version:       c.env.Version.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			// cobra looks at these only after this function.
-			if err := cmd.ValidateRequiredFlags(); err != nil {
-				return err
-			}
-			if err := cmd.ValidateFlagGroups(); err != nil {
-				return err
-			}
-			c.running = true
 			c.fromEnvironment(cmd)
-			return nil
+			return checkFlags(cmd)
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetUsageTemplate(usageTemplate)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(c.help())
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.file, "config", "", "TOML configuration `FILE` (environment: HOLDFAST_CONFIG)")
-	flags.StringVar(&c.data, "data", "./holdfast-data", "`DIR` of the SQLite files and the secrets file (environment: HOLDFAST_DATA)")
+	flags.StringVar(&c.file, "config", "", "read the configuration from `FILE`, in TOML (environment: HOLDFAST_CONFIG)")
+	flags.StringVar(&c.data, "data", "./holdfast-data", "keep SQLite files and generated secrets in `DIR` (environment: HOLDFAST_DATA)")
+	flags.BoolP("help", "h", false, "show this help")
+	root.Flags().BoolP("version", "v", false, "print the version")
 	_ = root.MarkPersistentFlagFilename("config", "toml")
 	_ = root.MarkPersistentFlagDirname("data")
-	root.AddCommand(c.serve(), c.migrate(), c.check(), c.health(), c.sweep(), c.backup(), c.config(), c.completion(), c.man(), c.version())
+	c.addCommands(root)
+	completeGroups(root)
+	return root
+}
+
+// The groups of commands in the help of holdfast.
+const (
+	serverGroup  = "server"
+	serviceGroup = "service"
+	otherGroup   = "other"
+)
+
+func (c *command) addCommands(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: serverGroup, Title: "Server:"},
+		&cobra.Group{ID: serviceGroup, Title: "Services:"},
+		&cobra.Group{ID: otherGroup, Title: "Other:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, cmd := range commands {
+			cmd.GroupID = group
+		}
+		merge(root, commands)
+	}
+	add(serverGroup, c.serve(), c.check(), c.health(), c.migrate(), c.sweep(), c.backup(), c.config())
+	add(otherGroup, c.completion(), c.man(), c.version())
+	root.SetHelpCommandGroupID(otherGroup)
 	sh := c.shell()
 	for _, s := range c.services {
 		if s.Commands != nil {
-			merge(root, s.Commands(sh))
+			add(serviceGroup, s.Commands(sh)...)
 		}
 	}
-	return root
 }
 
 // fromEnvironment sets the flags that have a variable, unless they were given.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"holdfast/internal/app/service"
 )
 
 // shells are those that completion writes a script for.
@@ -23,7 +25,7 @@ func (c *command) completion() *cobra.Command {
 		Example: "  source <(holdfast completion bash)\n" +
 			"  holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
 		ValidArgs: shells,
-		Args:      cobra.ExactArgs(1),
+		Args:      service.Args("SHELL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, out := cmd.Root(), c.env.Stdout
 			switch args[0] {
@@ -36,8 +38,7 @@ func (c *command) completion() *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(out)
 			}
-			c.running = false
-			return fmt.Errorf("completion: unknown shell %q: expected %s", args[0], strings.Join(shells, ", "))
+			return service.Usagef("unknown shell %q: expected %s", args[0], strings.Join(shells, ", "))
 		},
 	}
 }
@@ -49,7 +50,7 @@ func (c *command) man() *cobra.Command {
 		Long: "Write a manual page for each command into a folder: holdfast.1, holdfast-serve.1 and so on. The\n" +
 			"folder is created when it does not exist. SOURCE_DATE_EPOCH sets the date of the pages.",
 		Example: "  holdfast man /usr/local/share/man/man1",
-		Args:    cobra.ExactArgs(1),
+		Args:    service.Args("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := c.manDate()
 			if err != nil {

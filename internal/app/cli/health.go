@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/service"
 )
 
 func (c *command) health() *cobra.Command {
@@ -14,7 +15,7 @@ func (c *command) health() *cobra.Command {
 		Short: "Ask the running server whether it is ready",
 		Long: "Ask the running server, at server.admin_listen, whether it is ready. Exit status 1 when it\n" +
 			"is not, or not there. It is for containers, which hold no other program to ask with.",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.load()
 			if err != nil {

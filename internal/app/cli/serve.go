@@ -25,7 +25,7 @@ func (c *command) serve() *cobra.Command {
 			"  holdfast serve --listen :8000\n" +
 			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
 			"  HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org holdfast serve",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("listen") {
 				c.flags = []conf.Flag{{Name: "--listen", Path: "server.listen", Value: listen}}
@@ -57,7 +57,7 @@ func (c *command) migrate() *cobra.Command {
 			"may go on running meanwhile. On PostgreSQL with Citus the tables are also distributed, and\n" +
 			"with extstorage.metadata_index that index is made while servers write.",
 		Example: "  HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync holdfast migrate",
-		Args:    cobra.NoArgs,
+		Args:    service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.load()
 			if err != nil {
@@ -87,7 +87,7 @@ func (c *command) check() *cobra.Command {
 		Short: "Check everything that is configured and print what is wrong and how to fix it",
 		Long: "Reach everything that is configured (databases, accounts server, files, addresses) and print\n" +
 			"a table of what is wrong and how to fix it. Exit status 1 when something is wrong.",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
 			var wrong *conf.Error
@@ -124,7 +124,7 @@ func (c *command) sweep() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
 		Short: "Remove now what the next sweep of the server would",
-		Args:  cobra.NoArgs,
+		Args:  service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), false, func(ctx context.Context, a *app.App) error {
 				return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
@@ -142,7 +142,7 @@ func (c *command) backup() *cobra.Command {
 			"restore, stop the server, move its data folder away and put a copy of the backup in its\n" +
 			"place. Databases on servers are not copied: use the server's own tools.",
 		Example: "  holdfast backup /var/backups/holdfast-$(date +%F)",
-		Args:    cobra.ExactArgs(1),
+		Args:    service.Args("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A backup is also made before an upgrade, by the new binary.
 			return c.with(cmd.Context(), true, func(ctx context.Context, a *app.App) error {
@@ -160,11 +160,11 @@ func (c *command) config() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Print what can be configured"}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "example", Short: "Print a configuration file with every setting and its default", Args: cobra.NoArgs,
+			Use: "example", Short: "Print a configuration file with every setting and its default", Args: service.Args(),
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Example()) },
 		},
 		&cobra.Command{
-			Use: "reference", Short: "Print the configuration reference in Markdown", Args: cobra.NoArgs,
+			Use: "reference", Short: "Print the configuration reference in Markdown", Args: service.Args(),
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Reference()) },
 		},
 	)
@@ -173,7 +173,7 @@ func (c *command) config() *cobra.Command {
 
 func (c *command) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version of this binary", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of this binary", Args: service.Args(),
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.env.Stdout, c.env.Version) },
 	}
 }

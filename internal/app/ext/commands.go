@@ -26,7 +26,7 @@ func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 	cmd.AddCommand(c.token(), c.install(), c.usage(), c.audit(), c.export(), c.importInto())
 	return []*cobra.Command{cmd, {
 		// Not for people: the server starts it to try a schema.
-		Use: trialCommandName, Hidden: true, Args: cobra.NoArgs,
+		Use: trialCommandName, Hidden: true, Args: service.Args(),
 		RunE: func(*cobra.Command, []string) error { return jsonschema.Main(sh.Stdin, sh.Stdout) },
 	}}
 }
@@ -109,7 +109,7 @@ func (c *command) token() *cobra.Command {
 			"listener only, for every install of the tenant.",
 		Example: "  holdfast ext token --tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n" +
 			"  holdfast ext token --tenant $TENANT --service runner --ttl 720h",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: c.withService(func(context.Context, *ext.Service) (err error) {
 			if r.Owner, err = o.parse(r.Service == ""); err != nil {
 				return err
@@ -217,7 +217,7 @@ func (c *command) revokedTokens() *cobra.Command {
 		services bool
 	)
 	cmd := &cobra.Command{
-		Use: "revoked --tenant T (--install I | --services)", Short: "List the revoked tokens that have not expired", Args: cobra.NoArgs,
+		Use: "revoked --tenant T (--install I | --services)", Short: "List the revoked tokens that have not expired", Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, s *ext.Service) error {
 			who, err := o.holder(services)
 			if err != nil {

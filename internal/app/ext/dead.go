@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/app/service"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/outbox"
 )
@@ -31,7 +32,7 @@ func (c *command) audit() *cobra.Command {
 func (c *command) auditDead() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "dead", Short: "List the events that were set aside", Args: cobra.NoArgs,
+		Use: "dead", Short: "List the events that were set aside", Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, _ *ext.Service) error { return c.listDead(ctx, asJSON) }),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each event, with its payload")
@@ -107,7 +108,7 @@ func (c *command) auditEvent(name, short, long string, do func(context.Context, 
 		all bool
 	)
 	cmd := &cobra.Command{
-		Use: name + " (--all | --tenant T --install I --seq N)", Short: short, Long: long, Args: cobra.NoArgs,
+		Use: name + " (--all | --tenant T --install I --seq N)", Short: short, Long: long, Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, _ *ext.Service) error {
 			if all {
 				return c.everyDead(ctx, name, do)

@@ -49,7 +49,7 @@ func (s *Extensions) Opened() *ext.Service { return s.opened }
 // Service is what the server composes.
 func (s *Extensions) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Extension storage: JSON records of extensions, per tenant and install.",
+		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
 		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
 		LargestRequest: httpapi.LargestRequest,
 		Secrets:        []service.Secret{{Name: tokenSecret, Setting: &s.cfg.TokenSecret}},
@@ -217,7 +217,7 @@ func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
 		}
 	}
 	if s.cfg.Audit == "log" && (in.LogLevel == "warn" || in.LogLevel == "error") {
-		problems.Addf("audit", "is log, which needs log.level info")
+		problems.Addf("audit", "log requires log.level info or debug")
 	}
 	return problems
 }

@@ -50,7 +50,7 @@ func (c *command) installSet() *cobra.Command {
 		Example: "  holdfast ext install set --tenant $TENANT --install $INSTALL --tier large\n" +
 			"  holdfast ext install set --tenant $TENANT --install $INSTALL --bytes 1000000000 --namespace settings=rw --namespace log=r\n" +
 			"  holdfast ext install set --tenant $TENANT --install $INSTALL --restore",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) (err error) {
 			if err := checkQuotas(given, r.Overrides.Quota); err != nil {
 				return err
@@ -104,7 +104,7 @@ func checkQuotas(given func(flag string) bool, q ext.Quota) error {
 func (c *command) installShow() *cobra.Command {
 	var o owner
 	cmd := &cobra.Command{
-		Use: "show --tenant T --install I", Short: "Show what is registered of an install", Args: cobra.NoArgs,
+		Use: "show --tenant T --install I", Short: "Show what is registered of an install", Args: service.Args(),
 		RunE: c.withInstall(&o, c.showInstall),
 	}
 	o.flags(cmd)
@@ -119,7 +119,7 @@ func (c *command) installRevoke() *cobra.Command {
 		Short: "End all access of an install, registered or not; what it has stays",
 		Long: "End all access of an install, registered or not, within a second on every running server. What\n" +
 			"it has stays. To give access again: ext install set --restore.",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 			if err := s.RevokeInstall(ctx, install); err != nil {
 				return err

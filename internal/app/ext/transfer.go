@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/app/service"
 	ext "holdfast/internal/extstorage"
 	exthttp "holdfast/internal/extstorage/httpapi"
 )
@@ -30,7 +31,7 @@ func (c *command) export() *cobra.Command {
 			"while servers run. A revoked install can be exported, too: revoke it first when nothing may change\n" +
 			"meanwhile. A file gets its name when it is complete.",
 		Example: "  holdfast ext export --tenant $TENANT --install $INSTALL -o install.ndjson",
-		Args:    cobra.NoArgs,
+		Args:    service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 			if file == "" {
 				return c.exportTo(ctx, s, install, c.Stdout)
@@ -118,7 +119,7 @@ func (c *command) importInto() *cobra.Command {
 			"here is left as it is; one that has the same revision with other contents is an error.",
 		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson\n" +
 			"  holdfast ext import --tenant $TENANT --install $INSTALL --preserve install.ndjson",
-		Args: cobra.ExactArgs(1),
+		Args: service.Args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 				return c.importFile(ctx, s, install, preserve, args[0])

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/app/service"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -32,9 +33,9 @@ func (c *command) usage() *cobra.Command {
 	given := cmd.Flags().Changed // an empty word is a mistake, and not everybody
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if given("install") && !given("tenant") {
-			return errors.New("--install needs --tenant")
+			return service.Usagef("--install requires --tenant")
 		}
-		return cobra.NoArgs(cmd, args)
+		return service.Args()(cmd, args)
 	}
 	cmd.RunE = c.withService(func(ctx context.Context, s *ext.Service) error {
 		span := ext.Span{All: true}

@@ -322,11 +322,11 @@ func TestUsageOfNobody(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"--install", some}, 2, "--install needs --tenant"},
+		{[]string{"--install", some}, 2, "--install requires --tenant"},
 		{[]string{"--tenant", ""}, 1, "--tenant must be a UUID"},
 		{[]string{"--tenant", some, "--install", ""}, 1, "--install must be a UUID"},
 		{[]string{"--tenant", some, "--install", "x"}, 1, "--install must be a UUID"},
-		{[]string{some}, 2, "unknown command"},
+		{[]string{some}, 2, "unexpected argument"},
 	} {
 		for _, audit := range []string{"--audit=false", "--audit"} {
 			status, out, errs := p.types(append([]string{"ext", "usage", audit}, tc.args...)...)

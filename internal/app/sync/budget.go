@@ -23,7 +23,7 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 			"Exit status 1 when the records do not fit.", budget.Limit),
 		Example: "  holdfast sync budget\n" +
 			"  holdfast sync budget --records 12000 --quota",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := sh.Load(); err != nil {
 				return err

@@ -37,7 +37,7 @@ func (s *Storage) token(sh *service.Shell) *cobra.Command {
 			"requests by Hawk, api_endpoint is the user's storage. No account is needed or made.",
 		Example: "  holdfast sync token --uid 1\n" +
 			"  holdfast sync token --uid 1 --fxa-uid 0123abcd --fxa-kid 0000000001234-qqo --duration 300",
-		Args: cobra.NoArgs,
+		Args: service.Args(),
 		RunE: sh.Run(func(context.Context, []string) error {
 			made, err := s.mint(c, duration)
 			if err != nil {

@@ -19,15 +19,15 @@ import (
 // are noted. On other engines it leaves the limits alone.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
 	note := settings.Note
-	note("database_pool_sweeper_task_interval", "has no effect: there are no sessions to sweep")
+	note("database_pool_sweeper_task_interval", "ignored: the Spanner client has no session pool to sweep")
 	if !s.onSpanner() {
 		return nil
 	}
 	for _, key := range []string{"database_pool_connection_lifespan", "database_pool_connection_max_idle"} {
-		note(key, "has no effect: Spanner's client looks after its connections itself")
+		note(key, "ignored: the Spanner client manages its connections itself")
 	}
 	for _, key := range []string{"sweep_interval", "sweep_after", "sweep_limit"} {
-		note(key, "has no effect: Spanner removes what has expired by itself")
+		note(key, "ignored: Spanner deletes expired data itself")
 	}
 	l := &s.cfg.Limits
 	if settings.Origin("limits.max_total_records") == "default" {
@@ -35,7 +35,7 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	}
 	problems = append(fitRecords(l, s.cfg.Counts()), fitBytes(l)...)
 	if l.MaxTotalBytes > budget.LoadSize {
-		note("limits.max_total_bytes", fmt.Sprintf("is %d, and %d is used: a batch on Spanner has no more", l.MaxTotalBytes, budget.LoadSize))
+		note("limits.max_total_bytes", fmt.Sprintf("lowered to %d, the maximum of a batch on Spanner", budget.LoadSize))
 		l.MaxTotalBytes = budget.LoadSize
 	}
 	return problems
@@ -99,11 +99,11 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	} {
 		if v.records > int64(v.plan.MaxRecords(budget.Limit)) {
 			n := int(min(v.records, math.MaxInt32)) // an int has no more on some machines
-			problems.Addf("limits."+v.key, "is %d, more than one commit on Spanner may have: %s", v.records, v.plan.Explain(n, budget.Limit))
+			problems.Addf("limits."+v.key, "too large for one commit on Spanner: %s", v.plan.Explain(n, budget.Limit))
 		}
 	}
 	if len(problems) == 0 && l.MaxPostRecords > l.MaxTotalRecords {
-		problems.Addf("limits.max_post_records", "is %d, and a batch on Spanner has %d; set limits.max_total_records too", l.MaxPostRecords, l.MaxTotalRecords)
+		problems.Addf("limits.max_post_records", "must be at most limits.max_total_records, which is %d on Spanner; set that too", l.MaxTotalRecords)
 	}
 	return problems
 }
@@ -113,10 +113,10 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 	fit := func(section string, post, record int64) {
 		if post > budget.LoadSize {
-			problems.Addf(section+".max_post_bytes", "is %d; on Spanner it must be at most %d", post, budget.LoadSize)
+			problems.Addf(section+".max_post_bytes", "must be at most %d on Spanner", budget.LoadSize)
 		}
 		if record > budget.FieldLength {
-			problems.Addf(section+".max_record_payload_bytes", "is %d; on Spanner, whose columns hold no more characters, it must be at most %d", record, budget.FieldLength)
+			problems.Addf(section+".max_record_payload_bytes", "must be at most %d on Spanner, the size of a column", budget.FieldLength)
 		}
 	}
 	fit("limits", l.MaxPostBytes, l.MaxRecordPayloadBytes)

@@ -85,7 +85,7 @@ func TestEmulatorHost(t *testing.T) {
 	} {
 		cfg, _, err := load(append(tc.environ, onSpanner)...)
 		switch {
-		case tc.want == "" && (err == nil || !strings.Contains(err.Error(), "SPANNER_EMULATOR_HOST: syncstorage.spanner_emulator_host is not an address")):
+		case tc.want == "" && (err == nil || !strings.Contains(err.Error(), "SPANNER_EMULATOR_HOST: syncstorage.spanner_emulator_host: must be host:port")):
 			t.Errorf("%v: %v", tc.environ, err)
 		case tc.want != "" && (err != nil || cfg.cfg.EmulatorHost != tc.want):
 			t.Errorf("%v: %v", tc.environ, err)
@@ -134,23 +134,23 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 		want    []string // of each problem
 	}{
 		{"a record more", []string{limit("MAX_TOTAL_RECORDS", "10000")}, []string{
-			"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS: syncstorage.limits.max_total_records is 10000, more than one commit on Spanner may have: 4 + 8 × 10000 + 1 = 80005 of 80000 mutations, 5 too many; at most 9999 records fit",
+			"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS: too large for one commit on Spanner: 4 + 8 × 10000 + 1 = 80005 of 80000 mutations, 5 too many; at most 9999 records fit",
 		}},
 		{"a record more with quota", []string{limit("MAX_TOTAL_RECORDS", "9999"), "HOLDFAST_SYNCSTORAGE__ENABLE_QUOTA=true"}, []string{
-			"max_total_records is 9999, more than one commit on Spanner may have: 6 + 8 × 9999 + 1 + 6 = 80005 of 80000 mutations, 5 too many; at most 9998 records fit",
+			"MAX_TOTAL_RECORDS: too large for one commit on Spanner: 6 + 8 × 9999 + 1 + 6 = 80005 of 80000 mutations, 5 too many; at most 9998 records fit",
 		}},
 		{"enforcing is counting", []string{limit("MAX_TOTAL_RECORDS", "9999"), "HOLDFAST_SYNCSTORAGE__ENFORCE_QUOTA=true"}, []string{"at most 9998 records fit"}},
-		{"far too many", []string{limit("MAX_TOTAL_RECORDS", "9223372036854775807")}, []string{"max_total_records is 9223372036854775807, more than one commit"}},
-		{"requests beyond the default", []string{limit("MAX_POST_RECORDS", "9985")}, []string{"max_post_records is 9985, and a batch on Spanner has 9984"}},
-		{"requests beyond a commit", []string{limit("MAX_POST_RECORDS", "10000")}, []string{"max_post_records is 10000, more than one commit on Spanner may have: 4 + 8 × 10000 + 5 = 80009"}},
+		{"far too many", []string{limit("MAX_TOTAL_RECORDS", "9223372036854775807")}, []string{"MAX_TOTAL_RECORDS: too large for one commit on Spanner"}},
+		{"requests beyond the default", []string{limit("MAX_POST_RECORDS", "9985")}, []string{"MAX_POST_RECORDS: must be at most limits.max_total_records, which is 9984 on Spanner; set that too"}},
+		{"requests beyond a commit", []string{limit("MAX_POST_RECORDS", "10000")}, []string{"MAX_POST_RECORDS: too large for one commit on Spanner: 4 + 8 × 10000 + 5 = 80009"}},
 		// It could be committed, but not be opened in one request.
-		{"a batch in one request", []string{limit("MAX_POST_RECORDS", "9999"), limit("MAX_TOTAL_RECORDS", "9999")}, []string{"max_post_records is 9999, more than one commit on Spanner may have: 4 + 8 × 9999 + 5 = 80001 of 80000 mutations, 1 too many; at most 9998 records fit"}},
-		{"a large request", []string{limit("MAX_POST_BYTES", "100000001"), limit("MAX_REQUEST_BYTES", "200000000")}, []string{"limits.max_post_bytes is 100000001; on Spanner it must be at most 100000000"}},
-		{"a large record", []string{limit("MAX_RECORD_PAYLOAD_BYTES", "2621441")}, []string{"limits.max_record_payload_bytes is 2621441; on Spanner, whose columns hold no more characters, it must be at most 2621440"}},
+		{"a batch in one request", []string{limit("MAX_POST_RECORDS", "9999"), limit("MAX_TOTAL_RECORDS", "9999")}, []string{"MAX_POST_RECORDS: too large for one commit on Spanner: 4 + 8 × 9999 + 5 = 80001 of 80000 mutations, 1 too many; at most 9998 records fit"}},
+		{"a large request", []string{limit("MAX_POST_BYTES", "100000001"), limit("MAX_REQUEST_BYTES", "200000000")}, []string{"MAX_POST_BYTES: must be at most 100000000 on Spanner"}},
+		{"a large record", []string{limit("MAX_RECORD_PAYLOAD_BYTES", "2621441")}, []string{"MAX_RECORD_PAYLOAD_BYTES: must be at most 2621440 on Spanner"}},
 		{"single collections", []string{
 			limit("COLLECTIONS__TABS__MAX_POST_BYTES", "100000001"), limit("COLLECTIONS__TABS__MAX_REQUEST_BYTES", "200000000"),
 			limit("COLLECTIONS__HISTORY__MAX_RECORD_PAYLOAD_BYTES", "2621441"),
-		}, []string{"limits.collections.history.max_record_payload_bytes is 2621441", "limits.collections.tabs.max_post_bytes is 100000001"}},
+		}, []string{"HISTORY__MAX_RECORD_PAYLOAD_BYTES: must be at most 2621440 on Spanner", "TABS__MAX_POST_BYTES: must be at most 100000000 on Spanner"}},
 	} {
 		_, _, err := load(append(tc.environ, onSpanner)...)
 		wrong, ok := errors.AsType[*conf.Error](err)
@@ -206,7 +206,7 @@ func TestReferenceKnowsSpannersNumbers(t *testing.T) {
 	t.Parallel()
 	text := conf.Reference([]conf.Section{{Key: Name, Value: &syncstorage.Config{}}})
 	for _, n := range []int{budget.Records, budget.LoadSize} {
-		if !strings.Contains(text, "n Spanner "+strconv.Itoa(n)+" ") {
+		if !strings.Contains(text, " "+strconv.Itoa(n)+" ") {
 			t.Errorf("no word of %d on Spanner", n)
 		}
 	}

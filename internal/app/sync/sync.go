@@ -76,8 +76,8 @@ func (s *Storage) Service() service.Service {
 		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Commands: s.commands,
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Aliases: []conf.Alias{
-			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "a setting of that server's own tests"},
-			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "metrics are scraped from the admin listener"},
+			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},
+			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
 			{Env: "SPANNER_EMULATOR_HOST", Path: "syncstorage.spanner_emulator_host"}, // Google's own name for it
 			{Env: "SYNC_SYNCSTORAGE__LIMITS__*", Path: "syncstorage.limits.*"},
 			{Env: "SYNC_SYNCSTORAGE__*", Path: "syncstorage.*"},

@@ -12,12 +12,12 @@ import (
 // Database says where a service keeps its data and how many connections it may
 // use for that.
 type Database struct {
-	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Where the data is: sqlite:PATH, postgres://user@host/database (which may be a Citus cluster) or, where the service supports it, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder that is named after the service."`
-	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of connections to PostgreSQL; on Spanner, of concurrent transactions."`
-	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection, or on Spanner for its turn, before it is answered with 503."`
-	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long PostgreSQL may take for a statement, lock waits included, or Spanner for a transaction with all its retries, before the request is answered with 503."`
-	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced; 0: never. No effect on Spanner."`
-	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed; 0: the driver's default. No effect on Spanner."`
+	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for Firefox Sync, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
+	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
+	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection (on Spanner: for a transaction) before it gets 503."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long a PostgreSQL statement may take, lock waits included, or a Spanner transaction with its retries, before the request gets 503."`
+	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced. 0: never. No effect on Spanner."`
+	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed. 0: the driver's default. No effect on Spanner."`
 }
 
 // DefaultDatabase selects the embedded database.
@@ -28,7 +28,7 @@ func DefaultDatabase() Database {
 // Check reports every setting that cannot be used.
 func (d *Database) Check() (problems conf.Problems) {
 	if d.PoolMaxSize < 1 {
-		problems.Addf("database_pool_max_size", "is %d; it must be at least 1", d.PoolMaxSize)
+		problems.Addf("database_pool_max_size", "must be at least 1")
 	}
 	positive(&problems, "database_pool_connection_timeout", d.PoolConnectionTimeout)
 	positive(&problems, "database_statement_timeout", d.StatementTimeout)
@@ -39,9 +39,9 @@ func (d *Database) Check() (problems conf.Problems) {
 
 // Sweep says when a service removes what has expired.
 type Sweep struct {
-	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is removed; 0: only by the command sweep. No effect on Spanner, which removes it by itself."`
-	SweepAfter time.Duration `toml:"sweep_after" doc:"How long after its expiry data is removed; until then it is only invisible. A clock that is wrong by less than this destroys nothing. No effect on Spanner."`
-	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of the sweep removes. No effect on Spanner."`
+	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is deleted. 0: only by holdfast sweep. No effect on Spanner, which deletes it itself."`
+	SweepAfter time.Duration `toml:"sweep_after" doc:"How long after its expiry data is deleted. Until then it is only invisible, so a clock that is wrong by less than this destroys nothing. No effect on Spanner."`
+	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
 }
 
 // DefaultSweep removes data a day after its expiry: longer than any two time
@@ -55,7 +55,7 @@ func (s *Sweep) Check() (problems conf.Problems) {
 	notNegative(&problems, "sweep_interval", s.SweepEvery)
 	notNegative(&problems, "sweep_after", s.SweepAfter)
 	if s.SweepLimit < 1 {
-		problems.Addf("sweep_limit", "is %d; it must be at least 1", s.SweepLimit)
+		problems.Addf("sweep_limit", "must be at least 1")
 	}
 	return problems
 }

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+)
+
+// usageTemplate is cobra's, in our words and without the flags of a parent where
+// only its commands can be run.
+const usageTemplate = `Usage:
+  {{.UseLine}}{{if and .HasAvailableSubCommands (ne .Use (printf "%s COMMAND" .Name))}}
+  {{.CommandPath}} COMMAND{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{range $group := .Groups}}
+
+{{.Title}}{{range $all}}{{if and (eq .GroupID $group.ID) .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if not .Groups}}
+
+Commands:{{range $all}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Global flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
+
+Run '{{.CommandPath}} COMMAND --help' for help on a command.{{end}}
+`
+
+// completeGroups gives every command that only has other commands an action:
+// it prints its help, and refuses a command that does not exist.
+func completeGroups(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		completeGroups(sub)
+	}
+	if cmd.Runnable() || !cmd.HasAvailableSubCommands() {
+		return
+	}
+	cmd.Use = cmd.Name() + " COMMAND"
+	cmd.DisableFlagsInUseLine = true
+	cmd.Args = service.Args()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// help is the command help. It replaces cobra's, which prints the help of
+// holdfast for a command that does not exist.
+func (c *command) help() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Show the help of a command",
+		Example: "  holdfast help sync user list",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			of, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, sub := range of.Commands() {
+				if sub.IsAvailableCommand() {
+					names = append(names, sub.Name()+"\t"+sub.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return service.UnknownCommand(of, rest[0])
+			}
+			return of.Help()
+		},
+	}
+}
+
+// flagError says what is wrong with a flag.
+func flagError(cmd *cobra.Command, err error) error {
+	// A command that does not exist explains a flag that does not either.
+	if typed := cmd.Flags().Args(); len(typed) > 0 && strings.HasSuffix(cmd.Use, " COMMAND") {
+		return service.UnknownCommand(cmd, typed[0])
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return unknownFlag(cmd, unknown)
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return service.Usagef("--%s: value required: expected %s", missing.GetFlag().Name, expected(missing.GetFlag()))
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		want := expected(invalid.GetFlag())
+		if errors.Is(err, strconv.ErrRange) {
+			want += " in range"
+		}
+		return service.Usagef("--%s: invalid value %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
+		return service.Usagef("invalid flag %q", invalid.GetSpecifiedFlag())
+	}
+	return &service.UsageError{Message: err.Error()}
+}
+
+func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	if unknown.GetSpecifiedShortnames() != "" {
+		return service.Usagef("unknown flag -%c", []rune(unknown.GetSpecifiedName())[0])
+	}
+	name, names := unknown.GetSpecifiedName(), []string{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := conf.Nearest(name, names); near != "" {
+		return service.Usagef("unknown flag --%s; did you mean --%s?", name, near)
+	}
+	return service.Usagef("unknown flag --%s", name)
+}
+
+// expected says what a flag takes.
+func expected(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration with a unit, such as 30s, 5m or 2h"
+	}
+	if name, _ := pflag.UnquoteUsage(f); name != "" && name != "string" {
+		return name
+	}
+	return "text"
+}
+
+// The annotations by which cobra keeps what MarkFlagsMutuallyExclusive,
+// MarkFlagsRequiredTogether and MarkFlagsOneRequired say.
+const (
+	exclusiveFlags = "cobra_annotation_mutually_exclusive"
+	togetherFlags  = "cobra_annotation_required_if_others_set"
+	oneOfFlags     = "cobra_annotation_one_required"
+)
+
+// checkFlags checks which flags were given together. Cobra has the same checks and
+// reports them in lists of bare names.
+func checkFlags(cmd *cobra.Command) error {
+	var missing []string
+	groups := map[string][][]string{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true") && !f.Changed {
+			missing = append(missing, f.Name)
+		}
+		for kind, members := range f.Annotations {
+			for _, names := range members {
+				groups[kind] = append(groups[kind], strings.Fields(names))
+			}
+		}
+	})
+	if len(missing) > 0 {
+		return service.Usagef("%s required", are(flagNames(missing, "and"), len(missing)))
+	}
+	for _, group := range groups[exclusiveFlags] {
+		if given, _ := divide(cmd, group); len(given) > 1 {
+			return service.Usagef("%s cannot be used together", flagNames(given, "and"))
+		}
+	}
+	for _, group := range groups[oneOfFlags] {
+		if given, _ := divide(cmd, group); len(given) == 0 {
+			return service.Usagef("%s is required", flagNames(group, "or"))
+		}
+	}
+	for _, group := range groups[togetherFlags] {
+		if given, missing := divide(cmd, group); len(given) > 0 && len(missing) > 0 {
+			return service.Usagef("%s %s", flagNames(given, "and"), needs(flagNames(missing, "and"), len(given)))
+		}
+	}
+	return nil
+}
+
+// divide divides flags into those that were given and those that were not.
+func divide(cmd *cobra.Command, names []string) (given, missing []string) {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			given = append(given, name)
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	return given, missing
+}
+
+// flagNames writes flags as they are typed: "--a, --b and --c".
+func flagNames(names []string, conjunction string) string {
+	typed := make([]string, len(names))
+	for i, name := range names {
+		typed[i] = "--" + name
+	}
+	last := len(typed) - 1
+	if last == 0 {
+		return typed[0]
+	}
+	return fmt.Sprintf("%s %s %s", strings.Join(typed[:last], ", "), conjunction, typed[last])
+}
+
+func are(subject string, n int) string {
+	if n == 1 {
+		return subject + " is"
+	}
+	return subject + " are"
+}
+
+func needs(object string, n int) string {
+	if n == 1 {
+		return "requires " + object
+	}
+	return "require " + object
+}
