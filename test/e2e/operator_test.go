@@ -86,7 +86,7 @@ func TestWrongCalls(t *testing.T) {
 	}{
 		{[]string{"serv"}, 2, "unknown command"},
 		{[]string{"serve", "--port", "1"}, 2, "unknown flag"},
-		{[]string{"serve", "--listen", "8000"}, 2, "--listen: server.listen is not an address"},
+		{[]string{"serve", "--listen", "8000"}, 2, "--listen: must be host:port"},
 		{[]string{"sync", "token"}, 2, "--uid is required"},
 		{[]string{"sync", "token", "--uid", "1"}, 1, "start the server once"},
 		{[]string{"ext", "token", "--tenant", tenant}, 2, "--install or --service is required"},
