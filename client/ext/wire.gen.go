@@ -186,7 +186,7 @@ type BatchOpResult = OpResult
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
-	// Ops At most 524,288 bytes of values and metadata together. They are done in their order.
+	// Ops At most 524,288 bytes of values and metadata together. Operations run in this order.
 	Ops []BatchOp `json:"ops"`
 }
 
@@ -197,22 +197,22 @@ type BatchResult struct {
 
 // BulkPutItem defines model for BulkPutItem.
 type BulkPutItem struct {
-	// Created There was no record before.
+	// Created Whether the record was created.
 	Created bool `json:"created"`
 
 	// CreatedAt A time in UTC, to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never the same in another life of the key.
+	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
 	Etag ETag `json:"etag"`
 
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
 	Key Key `json:"key"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 
-	// TTLExpiresAt When the record expires; null: never.
+	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
 	// UpdatedAt A time in UTC, to the millisecond.
@@ -221,7 +221,7 @@ type BulkPutItem struct {
 
 // BulkPutRequest defines model for BulkPutRequest.
 type BulkPutRequest struct {
-	// Items At most 524,288 bytes of values and metadata together, and no key twice.
+	// Items At most 524,288 bytes of values and metadata together; keys must be unique.
 	Items []PutItem `json:"items"`
 }
 
@@ -244,52 +244,52 @@ type Change struct {
 	// Namespace The name of a namespace.
 	Namespace Namespace `json:"namespace"`
 
-	// Op What happened; expire: the record was removed some time after it had expired.
+	// Op What happened; expire means that an expired record was removed, some time after it expired.
 	Op ChangeOp `json:"op"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 
 	// Seq The change's number in the install, from 1, without gaps.
 	Seq int64 `json:"seq"`
 }
 
-// ChangeOp What happened; expire: the record was removed some time after it had expired.
+// ChangeOp What happened; expire means that an expired record was removed, some time after it expired.
 type ChangeOp string
 
-// ChangeList Changes in their order.
+// ChangeList Changes in order.
 type ChangeList struct {
 	Changes []Change `json:"changes"`
 
-	// NextSince The since of the next question. It may be behind the last change that is shown.
+	// NextSince The since of the next request. It may be greater than the last seq in the list.
 	NextSince int64 `json:"nextSince"`
 }
 
-// Compatibility The differences from the active schema, and the effect of the worst.
+// Compatibility The differences from the active schema and their worst effect.
 type Compatibility struct {
 	Changes []SchemaChange `json:"changes"`
 
-	// Effect What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
+	// Effect What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
 	Effect SchemaEffect `json:"effect"`
 }
 
 // Decimal A number with its exact decimal value.
 type Decimal = json.Number
 
-// DryRun What the schema says of the stored records that were reached in time.
+// DryRun Result of validating the stored records that were reached in time.
 type DryRun struct {
 	Checked       int64           `json:"checked"`
 	Failed        int64           `json:"failed"`
 	FirstFailures []RecordFailure `json:"firstFailures"`
 
-	// NextCursor Where the next request goes on; null: all records were reached.
+	// NextCursor Cursor to continue with; null if all records were checked.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ETag The entity tag, with its quotes. It is never the same in another life of the key.
+// ETag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
 type ETag = string
 
-// EntityTags Entity tags of which the record must have one, as in the header If-Match; *: there must be a record.
+// EntityTags Entity tags, one of which the record must have, as in the header If-Match; * means that the record must exist.
 type EntityTags = string
 
 // ErrorBody The body of every error.
@@ -306,25 +306,25 @@ type ErrorDetail struct {
 	Cause *ErrorCode `json:"cause,omitempty"`
 	Code  ErrorCode  `json:"code"`
 
-	// CurrentRevision Of the record whose precondition does not hold; 0: there is no record.
+	// CurrentRevision The current revision of the record whose precondition failed; 0 if it does not exist.
 	CurrentRevision *int64 `json:"currentRevision,omitempty"`
 
-	// Failures Of a value that its schema refuses: what is wrong, in the order of locations. The first is what pointer and message say.
+	// Failures All failures of a value that the schema rejects, in order of location. pointer and message are those of the first.
 	Failures []SchemaFailure `json:"failures,omitempty"`
 
-	// Imported What an import did.
+	// Imported Result of an import.
 	Imported *ImportResult `json:"imported,omitempty"`
 
-	// Index Of the item, operation or line that failed.
+	// Index The index (from 0) of the item, operation or line that failed.
 	Index *int64 `json:"index,omitempty"`
 
-	// Limit Of LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, in the unit that the message names.
+	// Limit The maximum for LIMIT_EXCEEDED and QUOTA_EXCEEDED, in the unit that the message names.
 	Limit *int64 `json:"limit,omitempty"`
 
-	// Message A sentence for people.
+	// Message What is wrong and what was expected, for people.
 	Message string `json:"message"`
 
-	// Pointer Where in the request it is: a JSON pointer into the body, or the name of a parameter or header behind a /.
+	// Pointer The place in the request: a JSON pointer into the body, or / and the name of a parameter or header.
 	Pointer *string `json:"pointer,omitempty"`
 
 	// RequestID As in the header X-Request-Id.
@@ -333,53 +333,53 @@ type ErrorDetail struct {
 	// Retryable Whether the same request may succeed later, without any change.
 	Retryable bool `json:"retryable"`
 
-	// Size What limit is compared with: the size of what was sent, or what would be used after the write. Missing when it is not known.
+	// Size The size that exceeds limit: of what was sent, or the usage after the write. Absent if not known.
 	Size *int64 `json:"size,omitempty"`
 }
 
-// ExpectedRevision The revision that the record must have; 0: there must be no record.
+// ExpectedRevision The expected revision; 0 means that the record must not exist.
 type ExpectedRevision = int64
 
-// ExpiresAt When the record expires; null: never.
+// ExpiresAt When the record expires; null if it does not.
 type ExpiresAt = time.Time
 
-// ExportHeader The first line of an export, if that does not go on by a cursor.
+// ExportHeader The first line of an export that does not continue from a cursor.
 type ExportHeader struct {
 	// Export The version of the format.
 	Export ExportHeaderExport `json:"export"`
 
-	// LastChange The number of the install's last change when the export begins.
+	// LastChange Number of the last change when the export begins.
 	LastChange int64 `json:"lastChange"`
 
-	// Records Records that are there when the export begins.
+	// Records Number of records when the export begins.
 	Records int64 `json:"records"`
 }
 
 // ExportHeaderExport The version of the format.
 type ExportHeaderExport int
 
-// ImportResult What an import did.
+// ImportResult Result of an import.
 type ImportResult struct {
-	// Expired Records that were left out.
+	// Expired Records that were skipped because they had expired.
 	Expired int64 `json:"expired"`
 	Lines   int64 `json:"lines"`
 
-	// Records Lines that bring a record. After a failure not all of them were imported.
+	// Records Record lines read. After a failure not all of them were imported.
 	Records int64 `json:"records"`
 
-	// Same Records that were there already as they are.
+	// Same Records that already existed unchanged.
 	Same int64 `json:"same"`
 
-	// Schemas Lines that bring a schema.
+	// Schemas Schema lines read.
 	Schemas int64 `json:"schemas"`
 
 	// Written Records that were written.
 	Written int64 `json:"written"`
 }
 
-// ImportSchema One line of an import that brings a schema. createdAt, updatedAt and createdBy are not restored.
+// ImportSchema A schema line of an import. createdAt, updatedAt and createdBy are not restored.
 type ImportSchema struct {
-	// CreatedAt A time by RFC 3339.
+	// CreatedAt An RFC 3339 time.
 	CreatedAt *ImportTime `json:"createdAt,omitempty"`
 	CreatedBy *string     `json:"createdBy,omitempty"`
 
@@ -389,26 +389,26 @@ type ImportSchema struct {
 	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema"`
 
-	// Status Where a schema stands in its life. At most one of a namespace is active: what is written is held against that.
+	// Status The status of a schema. At most one schema of a namespace is active, and it validates all writes.
 	Status SchemaStatus `json:"status"`
 
-	// UpdatedAt A time by RFC 3339.
+	// UpdatedAt An RFC 3339 time.
 	UpdatedAt *ImportTime `json:"updatedAt,omitempty"`
 	Version   int32       `json:"version"`
 }
 
-// ImportTime A time by RFC 3339.
+// ImportTime An RFC 3339 time.
 type ImportTime = string
 
-// IncrementRequest An increment keeps metadata and time to live. A sum below min or above max is refused.
+// IncrementRequest An increment keeps metadata and time to live. A sum below min or above max is rejected.
 type IncrementRequest struct {
 	// By A number with its exact decimal value.
 	By Decimal `json:"by"`
 
-	// Create Make what is missing: the record, objects on the way, and a 0 to begin with.
+	// Create Create the record and missing objects on the path, and start at 0.
 	Create *bool `json:"create,omitempty"`
 
-	// IfRevision The revision that the record must have; 0: there must be no record.
+	// IfRevision The expected revision; 0 means that the record must not exist.
 	IfRevision *ExpectedRevision `json:"ifRevision,omitempty"`
 
 	// Max A number with its exact decimal value.
@@ -417,16 +417,16 @@ type IncrementRequest struct {
 	// Min A number with its exact decimal value.
 	Min *Decimal `json:"min,omitempty"`
 
-	// Pointer The number's place in the value, a JSON pointer; empty: the whole value.
+	// Pointer JSON pointer to the number in the value; empty for the whole value.
 	Pointer string `json:"pointer"`
 }
 
-// IncrementResult The record that an increment left.
+// IncrementResult The record after the increment.
 type IncrementResult struct {
 	// CreatedAt A time in UTC, to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never the same in another life of the key.
+	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
 	Etag ETag `json:"etag"`
 
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
@@ -435,13 +435,13 @@ type IncrementResult struct {
 	// Namespace The name of a namespace.
 	Namespace Namespace `json:"namespace"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 
-	// Sum What is there after the increment.
+	// Sum The number after the increment.
 	Sum json.Number `json:"sum"`
 
-	// TTLExpiresAt When the record expires; null: never.
+	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
 	// UpdatedAt A time in UTC, to the millisecond.
@@ -457,47 +457,47 @@ type KeyQuota struct {
 	Used              int64 `json:"used"`
 }
 
-// ListItem A record in a list, with value and metadata where they were asked for.
+// ListItem A record in a list, with value and metadata if requested.
 type ListItem struct {
 	// CreatedAt A time in UTC, to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never the same in another life of the key.
+	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
 	Etag ETag `json:"etag"`
 
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
 	Key Key `json:"key"`
 
-	// Metadata A JSON object: at most 4,096 bytes in its canonical spelling.
+	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata,omitempty"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 
-	// TTLExpiresAt When the record expires; null: never.
+	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
 	// UpdatedAt A time in UTC, to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Value Any JSON value: at most 65,536 bytes in its canonical spelling, nested at most 32 deep, without duplicate members, U+0000 and lone surrogates. Numbers keep their exact decimal value and have at most 400 digits and exponents of -308 to 308; their spelling and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
 	Value Value `json:"value,omitempty"`
 }
 
-// Metadata A JSON object: at most 4,096 bytes in its canonical spelling.
+// Metadata A JSON object: at most 4,096 bytes in canonical form.
 type Metadata = json.RawMessage
 
 // Namespace The name of a namespace.
 type Namespace = string
 
-// NamespaceList The namespaces with records that the token names.
+// NamespaceList The namespaces with records that the token grants access to.
 type NamespaceList struct {
 	Namespaces []NamespaceUsage `json:"namespaces"`
 }
 
-// NamespaceUsage What a namespace has: records that have not expired.
+// NamespaceUsage Usage of a namespace, without expired records.
 type NamespaceUsage struct {
-	// Bytes Of values and metadata in their canonical spelling.
+	// Bytes Bytes of values and metadata in canonical form.
 	Bytes int64 `json:"bytes"`
 	Keys  int64 `json:"keys"`
 
@@ -507,43 +507,43 @@ type NamespaceUsage struct {
 
 // PutItem One put of several.
 type PutItem struct {
-	// IfMatch Entity tags of which the record must have one, as in the header If-Match; *: there must be a record.
+	// IfMatch Entity tags, one of which the record must have, as in the header If-Match; * means that the record must exist.
 	IfMatch *EntityTags `json:"ifMatch,omitempty"`
 
-	// IfRevision The revision that the record must have; 0: there must be no record.
+	// IfRevision The expected revision; 0 means that the record must not exist.
 	IfRevision *ExpectedRevision `json:"ifRevision,omitempty"`
 
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
 	Key Key `json:"key"`
 
-	// Metadata A JSON object: at most 4,096 bytes in its canonical spelling.
+	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata,omitempty"`
 
 	// SchemaVersion The number of a schema in its namespace, from 1.
 	SchemaVersion *SchemaVersion `json:"schemaVersion,omitempty"`
 
-	// TTLSeconds Seconds from now until the record expires; left out: it does not expire.
+	// TTLSeconds Seconds from now until the record expires. Without it the record does not expire.
 	TTLSeconds *TTLSeconds `json:"ttlSeconds,omitempty"`
 
-	// Value Any JSON value: at most 65,536 bytes in its canonical spelling, nested at most 32 deep, without duplicate members, U+0000 and lone surrogates. Numbers keep their exact decimal value and have at most 400 digits and exponents of -308 to 308; their spelling and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
 	Value Value `json:"value"`
 }
 
-// PutRequest A put replaces value, metadata and time to live; metadata that are left out are {}.
+// PutRequest A put replaces value, metadata and time to live; metadata defaults to {}.
 type PutRequest struct {
-	// IfRevision The revision that the record must have; 0: there must be no record.
+	// IfRevision The expected revision; 0 means that the record must not exist.
 	IfRevision *ExpectedRevision `json:"ifRevision,omitempty"`
 
-	// Metadata A JSON object: at most 4,096 bytes in its canonical spelling.
+	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata,omitempty"`
 
 	// SchemaVersion The number of a schema in its namespace, from 1.
 	SchemaVersion *SchemaVersion `json:"schemaVersion,omitempty"`
 
-	// TTLSeconds Seconds from now until the record expires; left out: it does not expire.
+	// TTLSeconds Seconds from now until the record expires. Without it the record does not expire.
 	TTLSeconds *TTLSeconds `json:"ttlSeconds,omitempty"`
 
-	// Value Any JSON value: at most 65,536 bytes in its canonical spelling, nested at most 32 deep, without duplicate members, U+0000 and lone surrogates. Numbers keep their exact decimal value and have at most 400 digits and exponents of -308 to 308; their spelling and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
 	Value Value `json:"value"`
 }
 
@@ -558,32 +558,32 @@ type Record struct {
 	// CreatedAt A time in UTC, to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never the same in another life of the key.
+	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
 	Etag ETag `json:"etag"`
 
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
 	Key Key `json:"key"`
 
-	// Metadata A JSON object: at most 4,096 bytes in its canonical spelling.
+	// Metadata A JSON object: at most 4,096 bytes in canonical form.
 	Metadata Metadata `json:"metadata"`
 
 	// Namespace The name of a namespace.
 	Namespace Namespace `json:"namespace"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 
-	// TTLExpiresAt When the record expires; null: never.
+	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
 	// UpdatedAt A time in UTC, to the millisecond.
 	UpdatedAt Time `json:"updatedAt"`
 
-	// Value Any JSON value: at most 65,536 bytes in its canonical spelling, nested at most 32 deep, without duplicate members, U+0000 and lone surrogates. Numbers keep their exact decimal value and have at most 400 digits and exponents of -308 to 308; their spelling and the order of members may change.
+	// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
 	Value Value `json:"value"`
 }
 
-// RecordFailure A record that does not pass.
+// RecordFailure A record that the schema rejects.
 type RecordFailure struct {
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
 	Key Key `json:"key"`
@@ -592,15 +592,15 @@ type RecordFailure struct {
 	Pointer string `json:"pointer"`
 	Reason  string `json:"reason"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 }
 
-// RecordList A page of a namespace, in the order of keys.
+// RecordList A page of a namespace in key order.
 type RecordList struct {
 	Items []ListItem `json:"items"`
 
-	// NextCursor Where the next page begins; null: this was the last.
+	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
@@ -609,7 +609,7 @@ type RecordMeta struct {
 	// CreatedAt A time in UTC, to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// Etag The entity tag, with its quotes. It is never the same in another life of the key.
+	// Etag The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
 	Etag ETag `json:"etag"`
 
 	// Key A key: 1 to 128 characters without / and without control characters. Keys are compared and ordered by the bytes of their UTF-8.
@@ -618,10 +618,10 @@ type RecordMeta struct {
 	// Namespace The name of a namespace.
 	Namespace Namespace `json:"namespace"`
 
-	// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+	// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 	Revision Revision `json:"revision"`
 
-	// TTLExpiresAt When the record expires; null: never.
+	// TTLExpiresAt When the record expires; null if it does not.
 	TTLExpiresAt *ExpiresAt `json:"ttlExpiresAt"`
 
 	// UpdatedAt A time in UTC, to the millisecond.
@@ -634,7 +634,7 @@ type RegisterSchemaRequest struct {
 	Schema SchemaDocument `json:"schema"`
 }
 
-// Revision The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+// Revision The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
 type Revision = int64
 
 // Schema A registered schema.
@@ -642,7 +642,7 @@ type Schema struct {
 	// CreatedAt A time in UTC, to the millisecond.
 	CreatedAt Time `json:"createdAt"`
 
-	// CreatedBy The UUID in the token's sub, if it had one.
+	// CreatedBy The sub claim of the token, if it was a UUID.
 	CreatedBy *string `json:"createdBy"`
 
 	// Namespace The name of a namespace.
@@ -651,7 +651,7 @@ type Schema struct {
 	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
 	Schema SchemaDocument `json:"schema"`
 
-	// Status Where a schema stands in its life. At most one of a namespace is active: what is written is held against that.
+	// Status The status of a schema. At most one schema of a namespace is active, and it validates all writes.
 	Status SchemaStatus `json:"status"`
 
 	// UpdatedAt A time in UTC, to the millisecond.
@@ -663,19 +663,19 @@ type Schema struct {
 
 // SchemaChange defines model for SchemaChange.
 type SchemaChange struct {
-	// Change The change in words.
+	// Change Description of the change.
 	Change string `json:"change"`
 
-	// Effect What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
+	// Effect What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
 	Effect SchemaEffect `json:"effect"`
 
-	// Pointer The place in the new document or, of what is gone, in the active one.
+	// Pointer The place in the new document or, if something was removed, in the active one.
 	Pointer string `json:"pointer"`
 }
 
-// SchemaCheckRequest Either a document or the version of a registered one.
+// SchemaCheckRequest Either a schema document or the version of a registered one.
 type SchemaCheckRequest struct {
-	// Cursor The nextCursor of a report about the same document: the records behind those are checked.
+	// Cursor The nextCursor of a previous report on the same document, to check the records after it.
 	Cursor *string `json:"cursor,omitempty"`
 
 	// Schema A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
@@ -688,47 +688,47 @@ type SchemaCheckRequest struct {
 // SchemaDocument A JSON Schema of Draft 2020-12, of at most 65,536 bytes, without references to other documents.
 type SchemaDocument = json.RawMessage
 
-// SchemaEffect What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
+// SchemaEffect What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
 type SchemaEffect string
 
-// SchemaFailure A place in a value that its schema refuses.
+// SchemaFailure A place in a value that the schema rejects.
 type SchemaFailure struct {
-	// Bound What the schema has under the keyword; missing when that is a schema, or long.
+	// Bound The value of the keyword; absent if it is a schema or long.
 	Bound json.RawMessage `json:"bound,omitempty"`
 
-	// Keyword The keyword of the schema that does not hold.
+	// Keyword The schema keyword that failed.
 	Keyword *string `json:"keyword,omitempty"`
 
-	// Location Where it is in the value as it would be stored: a JSON pointer.
+	// Location JSON pointer into the value as it would be stored.
 	Location string `json:"location"`
 
 	// Message What is wrong.
 	Message string `json:"message"`
 
-	// Pointer Where in the request it comes from: a JSON pointer into the body.
+	// Pointer JSON pointer into the body of the request.
 	Pointer string `json:"pointer"`
 }
 
 // SchemaList A page of the schemas of a namespace, the newest first.
 type SchemaList struct {
-	// NextCursor Where the next page begins; null: this was the last.
+	// NextCursor Cursor of the next page; null on the last page.
 	NextCursor *string  `json:"nextCursor"`
 	Schemas    []Schema `json:"schemas"`
 }
 
-// SchemaReport What is known of a schema before it is activated.
+// SchemaReport Result of checking a schema before it is activated.
 type SchemaReport struct {
-	// ActiveVersion The version that it was compared with; null: none is active.
+	// ActiveVersion The active version it was compared with; null if there is none.
 	ActiveVersion *int32 `json:"activeVersion"`
 
-	// Compatibility The differences from the active schema, and the effect of the worst.
+	// Compatibility The differences from the active schema and their worst effect.
 	Compatibility Compatibility `json:"compatibility"`
 
-	// Records What the schema says of the stored records that were reached in time.
+	// Records Result of validating the stored records that were reached in time.
 	Records DryRun `json:"records"`
 }
 
-// SchemaStatus Where a schema stands in its life. At most one of a namespace is active: what is written is held against that.
+// SchemaStatus The status of a schema. At most one schema of a namespace is active, and it validates all writes.
 type SchemaStatus string
 
 // SchemaStatusRequest defines model for SchemaStatusRequest.
@@ -739,15 +739,15 @@ type SchemaStatusRequest struct {
 // SchemaVersion The number of a schema in its namespace, from 1.
 type SchemaVersion = int32
 
-// TTLSeconds Seconds from now until the record expires; left out: it does not expire.
+// TTLSeconds Seconds from now until the record expires. Without it the record does not expire.
 type TTLSeconds = int64
 
 // Time A time in UTC, to the millisecond.
 type Time = time.Time
 
-// Usage What the install has and may have. What has expired does not count.
+// Usage Usage and limits of the install. Expired records do not count.
 type Usage struct {
-	// ByNamespace The namespaces that the token names.
+	// ByNamespace The namespaces that the token grants access to.
 	ByNamespace []NamespaceUsage `json:"byNamespace"`
 	Bytes       Quota            `json:"bytes"`
 	Keys        KeyQuota         `json:"keys"`
@@ -755,10 +755,10 @@ type Usage struct {
 	Warnings    []Warning        `json:"warnings"`
 }
 
-// Value Any JSON value: at most 65,536 bytes in its canonical spelling, nested at most 32 deep, without duplicate members, U+0000 and lone surrogates. Numbers keep their exact decimal value and have at most 400 digits and exponents of -308 to 308; their spelling and the order of members may change.
+// Value Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change.
 type Value = json.RawMessage
 
-// Warning A quota that will be used up.
+// Warning A quota that is nearly used up.
 type Warning struct {
 	Limit int64 `json:"limit"`
 

@@ -29,7 +29,7 @@ func (e *Error) Under(pointer string) *Error {
 func refuse(reason string) *Error { return &Error{Reason: reason} }
 
 // ErrTooLarge is what every LimitError is.
-var ErrTooLarge error = fault.New(fault.TooLarge, "the JSON value is larger than its limit")
+var ErrTooLarge error = fault.New(fault.TooLarge, "the JSON value is too large")
 
 // LimitError is something that is larger than its limit: a text, a value, a list in a request.
 type LimitError struct {
@@ -40,11 +40,11 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	most := "at most " + strconv.FormatInt(e.Limit, 10) + " " + e.Unit + " are allowed"
+	limit := strconv.FormatInt(e.Limit, 10)
 	if e.Size == 0 {
-		return "is too large: " + most
+		return "is too large: the limit is " + limit + " " + e.Unit
 	}
-	return "has " + strconv.FormatInt(e.Size, 10) + " " + e.Unit + ": " + most
+	return "has " + strconv.FormatInt(e.Size, 10) + " " + e.Unit + ": the limit is " + limit
 }
 
 // FaultCode implements fault.Coder.

@@ -32,7 +32,7 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	if missing == nil {
 		old := Value(place.of(text))
 		if !old.isNumber() {
-			return "", "", refusePointer("leads to something that is not a number")
+			return "", "", refusePointer("does not point to a number")
 		}
 		number = Number(old)
 	}
@@ -48,7 +48,7 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	changed = append(append(append(changed, text[:place.from]...), made...), text[place.to:]...)
 	result, err := canonical(changed, limit)
 	if refused, ok := err.(*Error); ok { //nolint:errorlint // canonical does not wrap it
-		err = refusePointer("makes a value of which a part " + refused.Reason)
+		err = refusePointer("would make a value that " + refused.Reason)
 	}
 	return result, sum, err
 }
@@ -72,7 +72,7 @@ func (e *BoundError) Under(pointer string) *BoundError {
 	return &BoundError{pointer + e.Pointer, e.Reason}
 }
 
-var errNothing = refusePointer("leads to nothing: where objects lead to it, create makes a number that begins with 0")
+var errNothing = refusePointer("does not exist in the value: set create to start a missing object member at 0")
 
 // find follows the pointer as far as there is something. When not all of it is
 // there and may be made, missing is the rest, and the place is of the object
@@ -80,7 +80,7 @@ var errNothing = refusePointer("leads to nothing: where objects lead to it, crea
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {
-		return place, nil, refusePointer("leads deeper than " + strconv.Itoa(MaxDepth))
+		return place, nil, refusePointer("is too long: the limit is " + strconv.Itoa(MaxDepth) + " levels")
 	}
 	if len(text) == 0 {
 		if !in.Create {
@@ -106,7 +106,7 @@ func (in *Increment) sum(number Number) (Number, error) {
 	sum, err := number.Add(in.By)
 	switch {
 	case err != nil:
-		return "", &Error{Pointer: "/by", Reason: "makes a number with more than 400 digits or too large an exponent"}
+		return "", &Error{Pointer: "/by", Reason: "makes a sum that is out of range: at most 400 digits and an exponent from -308 to 308"}
 	case in.Min != "" && sum.Compare(in.Min) < 0:
 		return "", &BoundError{"/min", "the sum would be less than min"}
 	case in.Max != "" && sum.Compare(in.Max) > 0:

@@ -23,10 +23,10 @@ type incrementCase struct {
 }
 
 const (
-	notThere  = "/pointer leads to nothing: where objects lead to it, create makes a number that begins with 0"
-	notNumber = "/pointer leads to something that is not a number"
-	tooLong   = "/by makes a number with more than 400 digits or too large an exponent"
-	tooDeep   = "/pointer leads deeper than 32"
+	notThere  = "/pointer does not exist in the value: set create to start a missing object member at 0"
+	notNumber = "/pointer does not point to a number"
+	tooLong   = "/by makes a sum that is out of range: at most 400 digits and an exponent from -308 to 308"
+	tooDeep   = "/pointer is too long: the limit is 32 levels"
 	tooMuch   = "/max the sum would be greater than max"
 	tooLittle = "/min the sum would be less than min"
 )
@@ -169,7 +169,7 @@ func TestIncrementLimits(t *testing.T) {
 		t.Errorf("over it: %v", err)
 	}
 	in = canonjson.Increment{Pointer: canonjson.Pointer{"a\x00"}, By: "1", Create: true}
-	if _, _, err := in.Apply("{}", 100); refusal(err) != "/pointer makes a value of which a part has a control character in a string, where it needs an escape" && refusal(err) != "/pointer makes a value of which a part has U+0000 in a string" {
+	if _, _, err := in.Apply("{}", 100); refusal(err) != "/pointer would make a value that contains an unescaped control character in a string" && refusal(err) != "/pointer would make a value that contains the character U+0000, which cannot be stored" {
 		t.Errorf("a name that no value may have: %v", err)
 	}
 }

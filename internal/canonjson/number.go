@@ -194,9 +194,9 @@ func (d *decimal) trim() {
 func (d *decimal) outOfBounds() string {
 	switch exponent := d.point - 1; {
 	case len(d.digits) > MaxDigits:
-		return "is a number of more than 400 digits"
+		return "is a number with more than 400 digits"
 	case len(d.digits) > 0 && (exponent > MaxExponent || exponent < -MaxExponent):
-		return "is a number with an exponent of more than 308"
+		return "is a number out of range: exponents from -308 to 308 are supported"
 	}
 	return ""
 }

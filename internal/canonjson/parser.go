@@ -49,7 +49,7 @@ func (p *parser) invalid() error {
 	case len(p.out) > p.limit:
 		return tooLarge(0, p.limit)
 	case p.spared > p.zeros:
-		return &LimitError{Pointer: pointer, Limit: int64(p.zeros), Unit: "zeros in numbers written out without exponents"}
+		return &LimitError{Pointer: pointer, Limit: int64(p.zeros), Unit: "zeros in its numbers when they are written without exponents"}
 	default:
 		return &Error{Pointer: pointer, Reason: p.reason}
 	}
@@ -71,7 +71,7 @@ func (p *parser) next() byte {
 
 func (p *parser) end() bool {
 	if p.next(); p.at < len(p.text) {
-		return p.refuse("is followed by more text")
+		return p.refuse("is followed by extra data after the JSON value")
 	}
 	return true
 }
@@ -98,7 +98,7 @@ func (p *parser) value(depth int) bool {
 	return ok
 }
 
-const notJSON = "is not JSON"
+const notJSON = "is not valid JSON"
 
 func (p *parser) word(word string) bool {
 	if !bytes.HasPrefix(p.text[p.at:], []byte(word)) {
@@ -112,7 +112,7 @@ func (p *parser) word(word string) bool {
 // open steps into an array or object; more is false if it is empty.
 func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	if depth == MaxDepth {
-		return false, p.refuse("is nested deeper than " + strconv.Itoa(MaxDepth))
+		return false, p.refuse("is nested too deeply: the limit is " + strconv.Itoa(MaxDepth) + " levels")
 	}
 	p.at++
 	p.out = append(p.out, bracket)
@@ -212,7 +212,7 @@ func (p *parser) sort(members []member) bool {
 	for i, m := range members {
 		if i > 0 && p.order(members[i-1], m) == 0 {
 			p.path = append(p.path, p.nameOf(m))
-			return p.refuse("is there twice")
+			return p.refuse("is a duplicate name")
 		}
 		p.moved = append(append(p.moved, p.out[m.start:m.end]...), ',')
 	}
@@ -246,7 +246,7 @@ func (p *parser) str() (escapes int, ok bool) {
 		case c >= utf8.RuneSelf:
 			r, size := utf8.DecodeRune(text[i:])
 			if r == utf8.RuneError && size == 1 {
-				return 0, p.refuse("is not UTF-8")
+				return 0, p.refuse("is not valid UTF-8")
 			}
 			i += size
 		case c == '\\':
@@ -260,7 +260,7 @@ func (p *parser) str() (escapes int, ok bool) {
 			i = p.at
 			from = i
 		default:
-			return 0, p.refuse("has a control character in a string, where it needs an escape")
+			return 0, p.refuse("contains an unescaped control character in a string")
 		}
 	}
 	return 0, p.refuse(notJSON)
@@ -306,7 +306,7 @@ func (p *parser) hex() (rune, bool) {
 	}
 	p.at += 4
 	if r == 0 {
-		return 0, p.refuse("has U+0000 in a string")
+		return 0, p.refuse("contains the character U+0000, which cannot be stored")
 	}
 	if !utf16.IsSurrogate(r) {
 		return r, true
@@ -318,7 +318,7 @@ func (p *parser) hex() (rune, bool) {
 			return r, true
 		}
 	}
-	return 0, p.refuse("has half of a surrogate pair in a string")
+	return 0, p.refuse("contains an unpaired surrogate in a string")
 }
 
 func hex4(text []byte) (r rune, ok bool) {

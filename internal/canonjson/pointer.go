@@ -21,11 +21,11 @@ func ParsePointer(s string) (Pointer, error) {
 		return nil, nil
 	}
 	if s[0] != '/' || !utf8.ValidString(s) {
-		return nil, refuse("must be a JSON pointer")
+		return nil, refuse("must be a JSON pointer: empty, or starting with /")
 	}
 	for i := range len(s) {
 		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
-			return nil, refuse("must be a JSON pointer: a ~ in it is written ~0")
+			return nil, refuse("must be a JSON pointer: ~ is escaped as ~0 and / as ~1")
 		}
 	}
 	tokens := strings.Split(s[1:], "/")

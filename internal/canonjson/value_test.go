@@ -86,12 +86,12 @@ func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repe
 
 // Reasons of refusals.
 const (
-	notJSON   = "is not JSON"
-	twice     = "is there twice"
-	surrogate = "has half of a surrogate pair in a string"
-	digits    = "is a number of more than 400 digits"
-	exponent  = "is a number with an exponent of more than 308"
-	deep      = "is nested deeper than 32"
+	notJSON   = "is not valid JSON"
+	twice     = "is a duplicate name"
+	surrogate = "contains an unpaired surrogate in a string"
+	digits    = "is a number with more than 400 digits"
+	exponent  = "is a number out of range: exponents from -308 to 308 are supported"
+	deep      = "is nested too deeply: the limit is 32 levels"
 )
 
 // refusals are JSON texts, or what is not quite, with why and where they are
@@ -115,9 +115,9 @@ func refusals() []struct{ in, pointer, reason string } {
 		{`{"a":1]`, "", notJSON},
 		{`{"a":[1,2`, "/a", notJSON},
 		{`{"a":1`, "", notJSON},
-		{"1 2", "", "is followed by more text"},
-		{"{}{}", "", "is followed by more text"},
-		{"1\x00", "", "is followed by more text"},
+		{"1 2", "", "is followed by extra data after the JSON value"},
+		{"{}{}", "", "is followed by extra data after the JSON value"},
+		{"1\x00", "", "is followed by extra data after the JSON value"},
 		{"\ufeff1", "", notJSON},
 
 		{"01", "", notJSON},
@@ -129,28 +129,28 @@ func refusals() []struct{ in, pointer, reason string } {
 		{"1e", "", notJSON},
 		{"1e+", "", notJSON},
 		{"-a", "", notJSON},
-		{"0x10", "", "is followed by more text"},
+		{"0x10", "", "is followed by extra data after the JSON value"},
 
 		{`"a`, "", notJSON},
 		{`"\`, "", notJSON},
 		{`"\x41"`, "", notJSON},
 		{`"\u12"`, "", notJSON},
 		{`"\u12g4"`, "", notJSON},
-		{"\"a\nb\"", "", "has a control character in a string, where it needs an escape"},
-		{"[\"a\x00b\"]", "/0", "has a control character in a string, where it needs an escape"},
-		{`["\u0000"]`, "/0", "has U+0000 in a string"},
-		{`{"a\u0000":1}`, "", "has U+0000 in a string"},
+		{"\"a\nb\"", "", "contains an unescaped control character in a string"},
+		{"[\"a\x00b\"]", "/0", "contains an unescaped control character in a string"},
+		{`["\u0000"]`, "/0", "contains the character U+0000, which cannot be stored"},
+		{`{"a\u0000":1}`, "", "contains the character U+0000, which cannot be stored"},
 		{`{"a":["\ud800"]}`, "/a/0", surrogate},
 		{`"\udc00"`, "", surrogate},
 		{`"\ud800\ud800"`, "", surrogate},
 		{`"\ud800a"`, "", surrogate},
 		{`"\ud800\n"`, "", surrogate},
 		{`"\ud800\u12"`, "", surrogate},
-		{"[1,\"\xff\"]", "/1", "is not UTF-8"},
-		{"\"\xed\xa0\x80\"", "", "is not UTF-8"},
-		{"\"\xc0\x80\"", "", "is not UTF-8"},
-		{"\"\xf4\x90\x80\x80\"", "", "is not UTF-8"},
-		{"\"\xe2\x82\"", "", "is not UTF-8"},
+		{"[1,\"\xff\"]", "/1", "is not valid UTF-8"},
+		{"\"\xed\xa0\x80\"", "", "is not valid UTF-8"},
+		{"\"\xc0\x80\"", "", "is not valid UTF-8"},
+		{"\"\xf4\x90\x80\x80\"", "", "is not valid UTF-8"},
+		{"\"\xe2\x82\"", "", "is not valid UTF-8"},
 
 		{`{"a":1,"a":1}`, "/a", twice},
 		{`{"a":1,"b":2,"\u0061":3}`, "/a", twice},
@@ -248,7 +248,7 @@ func TestNumbersWrittenOut(t *testing.T) {
 		case tc.pointer == "too long" && (!ok || refused.Size != int64(len(tc.in))):
 			t.Errorf("%s: %v", name, err)
 		case tc.pointer == "too long":
-		case !ok || refused.Pointer != tc.pointer || refused.Limit != limit*canonjson.ZerosPerByte || !strings.Contains(err.Error(), "written out"):
+		case !ok || refused.Pointer != tc.pointer || refused.Limit != limit*canonjson.ZerosPerByte || !strings.Contains(err.Error(), "written without exponents"):
 			t.Errorf("%s: %#v, want %q", name, err, tc.pointer)
 		}
 	}

@@ -32,7 +32,7 @@ type Feed struct {
 
 // ErrChangesGone is a question for changes that are not kept any more: read
 // everything anew.
-var ErrChangesGone error = fault.New(fault.Invalid, "the changes since then are not kept any more")
+var ErrChangesGone error = fault.New(fault.Invalid, "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0")
 
 // ErrKeyReused is an idempotency key that came with another request before.
-var ErrKeyReused error = fault.New(fault.Conflict, "the idempotency key was used for another request")
+var ErrKeyReused error = fault.New(fault.Conflict, "the idempotency key was already used for a different request: use a new key for each request")

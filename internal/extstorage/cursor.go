@@ -8,7 +8,7 @@ import (
 )
 
 // errCursor is a cursor that was not given for the same question.
-var errCursor = refuse("must be a cursor that was given for the same question")
+var errCursor = refuse("must be a cursor from an earlier response to the same request")
 
 // encoding refuses bits that mean nothing: a cursor has one spelling.
 var encoding = base64.RawURLEncoding.Strict()

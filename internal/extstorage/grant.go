@@ -44,7 +44,7 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 	for name, into := range map[string]any{"tenant_id": &tenant, "install_id": &install, "ns": &access} {
 		raw, ok := members[name]
 		if !ok || string(raw) == "null" || json.Unmarshal(raw, into) != nil {
-			return g, &ValidationError{Pointer: "/" + name, Reason: "is missing or of another type"}
+			return g, &ValidationError{Pointer: "/" + name, Reason: "is required: " + claimTypes[name]}
 		}
 	}
 	if g.Owner.Tenant, err = ParseTenantID(tenant); err != nil {
@@ -68,6 +68,11 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 	return g, nil
 }
 
+// claimTypes are the claims of a grant, and what each must be.
+var claimTypes = map[string]string{
+	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object of access by namespace, such as {"settings":"rw"}`,
+}
+
 // refused makes of the error of a parser one that has a place.
 func refused(err error) error {
 	if fault.Is(err, fault.TooLarge) {
@@ -79,16 +84,16 @@ func refused(err error) error {
 // Refusals of what a token would do, all fault.Denied.
 var (
 	// ErrRevoked is an install whose access an operator has ended.
-	ErrRevoked error = fault.New(fault.Denied, "the access of the install was revoked")
+	ErrRevoked error = fault.New(fault.Denied, "access to this install has been revoked")
 	// ErrAccess is a namespace in which the token may do something, but not this.
-	ErrAccess error = fault.New(fault.Denied, "the token does not allow this in the namespace")
+	ErrAccess error = fault.New(fault.Denied, "the token does not allow this operation on the namespace: reads need r, writes need w, patches, increments and schema changes need rw")
 )
 
 // NamespaceDeniedError is a namespace in which a token may do nothing, or an
 // operator lets it do nothing.
 type NamespaceDeniedError struct{ Namespace Namespace }
 
-func (*NamespaceDeniedError) Error() string { return "the token does not name the namespace" }
+func (*NamespaceDeniedError) Error() string { return "the token grants no access to this namespace" }
 
 // FaultCode implements fault.Coder.
 func (*NamespaceDeniedError) FaultCode() fault.Code { return fault.Denied }

@@ -50,7 +50,7 @@ const (
 
 // ErrDiverged is a record that has the same revision here and there, with other
 // contents.
-var ErrDiverged error = fault.New(fault.Conflict, "the record has the same revision here with other contents: delete one of the two")
+var ErrDiverged error = fault.New(fault.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
 // Import puts records as Export gave them: at most as many as a batch may have,
 // all or none. A time to live ends when it ended there. Values are validated by the
@@ -139,19 +139,19 @@ func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) er
 		return err
 	}
 	if rec.ExpiresAt > now+Moment(s.limits.MaxTTL.Milliseconds()) {
-		return &ValidationError{Pointer: "/ttlExpiresAt", Reason: "is too far ahead"}
+		return &ValidationError{Pointer: "/ttlExpiresAt", Reason: "is too far in the future"}
 	}
 	if !im.Preserve {
 		return nil
 	}
 	if rec.Revision < 1 || rec.Revision > maxImportedNumber {
-		return &ValidationError{Pointer: "/revision", Reason: "must be 1 to 1000000000000000, to be preserved"}
+		return &ValidationError{Pointer: "/revision", Reason: "must be from 1 to 1000000000000000"}
 	}
 	return checkMoments(rec.CreatedAt, rec.UpdatedAt, now)
 }
 
 func checkMoments(created, updated, now Moment) error {
-	const reason = "must be a time that is not more than a day ahead, to be preserved"
+	const reason = "is required with --preserve, and must be at most one day in the future"
 	most := now + Moment(maxClockAhead.Milliseconds())
 	switch {
 	case created < 1 || created > most:
@@ -165,7 +165,7 @@ func checkMoments(created, updated, now Moment) error {
 // ImportHeader takes what an export begins with.
 func (im *Import) ImportHeader(h ExportHeader) error {
 	if h.LastChange < 0 || h.LastChange > maxImportedNumber {
-		return &ValidationError{Pointer: "/lastChange", Reason: "must be 0 to 1000000000000000"}
+		return &ValidationError{Pointer: "/lastChange", Reason: "must be from 0 to 1000000000000000"}
 	}
 	im.LastChange = h.LastChange
 	return nil
@@ -183,11 +183,11 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 	now := s.moment()
 	switch {
 	case sc.Version < 1 || sc.Version > maxImportedSchema:
-		return false, &ValidationError{Pointer: "/version", Reason: "must be 1 to 1000000000"}
+		return false, &ValidationError{Pointer: "/version", Reason: "must be from 1 to 1000000000"}
 	case sc.Status != Draft && sc.Status != Active && sc.Status != Deprecated:
 		return false, &ValidationError{Pointer: "/status", Reason: "must be draft, active or deprecated"}
 	case len(im.brought) == maxBrought:
-		return false, &ValidationError{Pointer: "/namespace", Reason: "there are schemas of too many namespaces"}
+		return false, &ValidationError{Pointer: "/namespace", Reason: "is one namespace too many: the import has schemas for too many namespaces"}
 	case im.Preserve:
 		err = checkMoments(sc.CreatedAt, sc.UpdatedAt, now)
 	default:

@@ -72,7 +72,7 @@ type Installs interface {
 }
 
 // ErrNoInstall is an install that nobody has registered.
-var ErrNoInstall error = fault.New(fault.NotFound, "no such install")
+var ErrNoInstall error = fault.New(fault.NotFound, "install not found")
 
 // Access is what a token, or an operator, lets do in a namespace.
 type Access uint8

@@ -28,21 +28,23 @@ func ParseInstallID(s string) (InstallID, error) {
 	return InstallID(id), err
 }
 
+var errUUID = refuse("must be a UUID of 36 characters with hyphens, and not all zeros")
+
 const nilUUID = "00000000-0000-0000-0000-000000000000"
 
 func parseUUID(s string) (string, error) {
 	if len(s) != len(nilUUID) || s == nilUUID {
-		return "", refuse("must be a UUID")
+		return "", errUUID
 	}
 	for i := range len(s) {
 		switch c := s[i]; {
 		case nilUUID[i] == '-':
 			if c != '-' {
-				return "", refuse("must be a UUID")
+				return "", errUUID
 			}
 		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
 		default:
-			return "", refuse("must be a UUID")
+			return "", errUUID
 		}
 	}
 	return strings.ToLower(s), nil
@@ -59,7 +61,7 @@ type Owner struct {
 // share their records.
 func (o Owner) Check() error {
 	if o.Tenant == "" || o.Install == "" {
-		return fault.New(fault.Denied, "the token names no install")
+		return fault.New(fault.Denied, "no tenant or install is set")
 	}
 	return nil
 }
@@ -90,7 +92,7 @@ func ParseNamespace(s string) (Namespace, error) {
 	return Namespace(s), nil
 }
 
-var errNamespace = refuse("must be a namespace: 1 to 64 of a-z, 0-9 and -, and the first not -")
+var errNamespace = refuse("must be 1 to 64 characters of a-z, 0-9 and -, and must not start with -")
 
 // Key names a record in its namespace: 1 to 128 characters of UTF-8 without "/"
 // and without control characters (U+0000 to U+001F, U+007F to U+009F). Keys are
@@ -105,11 +107,11 @@ const MaxKey = 128
 func ParseKey(s string) (Key, error) {
 	switch {
 	case s == "" || len(s) > MaxKey*utf8.UTFMax || utf8.RuneCountInString(s) > MaxKey:
-		return "", refuse("must be a key of 1 to 128 characters")
+		return "", refuse("must be 1 to 128 characters")
 	case !utf8.ValidString(s):
-		return "", refuse("must be a key in UTF-8")
+		return "", refuse("must be valid UTF-8")
 	case strings.ContainsRune(s, '/') || strings.ContainsFunc(s, unicode.IsControl):
-		return "", refuse("must be a key without / and control characters")
+		return "", refuse("must not contain / or control characters")
 	}
 	return Key(s), nil
 }

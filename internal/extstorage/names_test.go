@@ -106,7 +106,7 @@ func TestTimeToLive(t *testing.T) {
 		switch {
 		case want && (err != nil || at.Time().Sub(now.Time()) != time.Duration(seconds)*time.Second):
 			t.Errorf("%d seconds end at %v, %v", seconds, at.Time(), err)
-		case !want && (refused == nil || refused.Reason != "must be a time to live of 60 to 2592000 seconds"):
+		case !want && (refused == nil || refused.Reason != "must be from 60 to 2592000 seconds"):
 			t.Errorf("%d seconds: %v", seconds, err)
 		}
 	}

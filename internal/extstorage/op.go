@@ -72,10 +72,10 @@ func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached
 
 // ErrSchemaChanged is a put that was validated by a schema that is not the
 // active one any more: read the schema again and repeat.
-var ErrSchemaChanged error = fault.New(fault.Conflict, "the schema has changed")
+var ErrSchemaChanged error = fault.New(fault.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord is a record that is absent or expired.
-var ErrNoRecord error = fault.New(fault.NotFound, "no such record")
+var ErrNoRecord error = fault.New(fault.NotFound, "record not found")
 
 // Effect is what an operation does to a stored row, nil when there is none.
 type Effect struct {

@@ -62,9 +62,9 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string {
 	if e.Current == 0 {
-		return "there is no record"
+		return "revision mismatch: the record does not exist"
 	}
-	return "the record has revision " + strconv.FormatInt(int64(e.Current), 10)
+	return "revision mismatch: the current revision is " + strconv.FormatInt(int64(e.Current), 10)
 }
 
 // FaultCode implements fault.Coder.
@@ -99,7 +99,7 @@ func ParseIfMatch(header string) (Tags, error) { return parseTags(header, false)
 // ParseIfNoneMatch reads an If-None-Match header, for which W/"17" is "17".
 func ParseIfNoneMatch(header string) (Tags, error) { return parseTags(header, true) }
 
-var errTags = refuse(`must be * or a list of entity tags, such as "17"`)
+var errTags = refuse(`must be * or a list of quoted entity tags such as "17"`)
 
 func parseTags(s string, weak bool) (Tags, error) {
 	t := Tags{Set: true}

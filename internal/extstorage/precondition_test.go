@@ -87,9 +87,9 @@ func TestPrecondition(t *testing.T) {
 		code fault.Code
 		text string
 	}{
-		{Current: 3}:               {fault.Conflict, "the record has revision 3"},
-		{Current: 3, Header: true}: {fault.Precondition, "the record has revision 3"},
-		{}:                         {fault.Conflict, "there is no record"},
+		{Current: 3}:               {fault.Conflict, "revision mismatch: the current revision is 3"},
+		{Current: 3, Header: true}: {fault.Precondition, "revision mismatch: the current revision is 3"},
+		{}:                         {fault.Conflict, "revision mismatch: the record does not exist"},
 	} {
 		if fault.CodeOf(err) != want.code || err.Error() != want.text {
 			t.Errorf("%+v is %v, %q", *err, fault.CodeOf(err), err)

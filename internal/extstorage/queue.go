@@ -74,7 +74,7 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	} else {
 		q.advance(l, places)
 	}
-	return Turn{}, fault.Wrap(fault.Unavailable, "the request ended while other writes of the install were ahead of it", context.Cause(ctx))
+	return Turn{}, fault.Wrap(fault.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
 }
 
 // Leave ends the write.

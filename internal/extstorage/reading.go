@@ -72,7 +72,7 @@ func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (record
 
 func checkLimit(limit, least, most int) error {
 	if limit < least || limit > most {
-		return &ValidationError{Pointer: "/limit", Reason: "must be " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
+		return &ValidationError{Pointer: "/limit", Reason: "must be a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 	case since < 0:
 		return Feed{}, &ValidationError{Pointer: "/since", Reason: "must not be negative"}
 	case wait < 0 || wait > MaxWait:
-		return Feed{}, &ValidationError{Pointer: "/wait", Reason: "must be 0 to 60 seconds"}
+		return Feed{}, &ValidationError{Pointer: "/wait", Reason: "must be a whole number from 0 to 60"}
 	}
 	until := s.opts.Clock().Add(wait)
 	for page := limit; ; {

@@ -21,7 +21,7 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 
 func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	if _, known := s.opts.Config.Tiers[r.Tier]; !known && r.Tier != "" {
-		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the configuration"}
+		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the setting extstorage.tiers, or empty"}
 	}
 	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())
 	switch {
@@ -32,9 +32,9 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	case v.Quota != Quota{} && v.Until == 0:
 		v.Until = most
 	case v.Until > most:
-		return &ValidationError{Pointer: "/overrides/until", Reason: "must be at most 14 days ahead"}
+		return &ValidationError{Pointer: "/overrides/until", Reason: "must be at most 14 days in the future"}
 	case v.Until != 0 && v.Quota == Quota{}:
-		return &ValidationError{Pointer: "/overrides", Reason: "must have bytes, namespaces or keys beside until"}
+		return &ValidationError{Pointer: "/overrides", Reason: "must contain bytes, namespaces or keys in addition to until"}
 	}
 	for ns := range r.Namespaces {
 		if _, err := ParseNamespace(string(ns)); err != nil {

@@ -91,7 +91,7 @@ type SchemaPosition struct {
 }
 
 // ErrSchemaConflict is a version that is registered with another document.
-var ErrSchemaConflict error = fault.New(fault.Conflict, "this version of the namespace's schema is registered with another document")
+var ErrSchemaConflict error = fault.New(fault.Conflict, "this schema version is already registered with a different document")
 
 // ErrNoSchema is a version that was never registered, or is not kept any more.
-var ErrNoSchema error = fault.New(fault.NotFound, "no such schema version")
+var ErrNoSchema error = fault.New(fault.NotFound, "schema version not found")

@@ -16,7 +16,7 @@ import (
 const MaxSchemaBytes = 64 << 10
 
 // errNotActive is a put that wants to be held against a version of its own choice.
-var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the version that is active"}
+var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
 // validate holds a value against the active schema and returns its version,
 // which the Store confirms when the value is put. What a schema refuses that was
@@ -213,7 +213,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 		}
 		if err := s.opts.Documents.Check(old.Document); err != nil {
 			if v, ok := errors.AsType[*ValidationError](err); ok {
-				err = &ValidationError{Pointer: "/status", Reason: "must be deprecated: the schema was registered by other limits, and it " + v.Reason}
+				err = &ValidationError{Pointer: "/status", Reason: "must be deprecated: the schema no longer meets the limits, it " + v.Reason}
 			}
 			return Schema{}, err
 		}
@@ -290,7 +290,7 @@ func (s *Service) check(ctx context.Context, r Request, ns Namespace, document [
 func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	c, err := s.opts.Documents.Compatible(active, document)
 	if _, limited := errors.AsType[*ValidationError](err); limited {
-		const change = "the active schema was registered by other limits and cannot be compared"
+		const change = "the active schema no longer meets the limits and cannot be compared"
 		return Compatibility{Effect: "unknown", Changes: []SchemaChange{{Change: change, Effect: "unknown"}}}, nil
 	}
 	return c, err
@@ -365,5 +365,5 @@ func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, e
 	case run.Checked > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return *run, last, nil
 	}
-	return *run, "", fault.Wrap(fault.Unavailable, "the dry run was not done in time", err)
+	return *run, "", fault.Wrap(fault.Unavailable, "the dry run timed out", err)
 }

@@ -75,10 +75,10 @@ type Service struct {
 // would be missed only later, or a key for cursors is too short.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
-		return nil, fault.New(fault.Invalid, "extstorage: Options need all of Store, Inspector, Registry, Installs, Tokens, Validators, Documents and Clock")
+		return nil, fault.New(fault.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Validators, Documents and Clock")
 	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
-		return nil, fault.New(fault.Invalid, "a key for cursors is missing or has less than 32 bytes")
+		return nil, fault.New(fault.Invalid, "CursorKeys: at least one key is required, each of at least 32 bytes")
 	}
 	if o.After == nil {
 		o.After = time.After
@@ -126,7 +126,7 @@ func (r *Request) do(ctx context.Context, p *fair.Pool, fn func() error) error {
 			return err
 		}); err != nil {
 			if ctx.Err() != nil {
-				err = fault.Wrap(fault.Unavailable, "too many schemas are checked at once", err)
+				err = fault.Wrap(fault.Unavailable, "too many schema checks are running: retry later", err)
 			}
 			return err
 		}
@@ -231,7 +231,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 			return nil, err
 		}
 		if repeated == repeats {
-			return nil, fault.Wrap(fault.Unavailable, "the schema changes too often", err)
+			return nil, fault.Wrap(fault.Unavailable, "the active schema changed during every attempt: retry", err)
 		}
 	}
 }

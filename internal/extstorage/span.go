@@ -20,7 +20,7 @@ type Span struct {
 // was forgotten must not be all of them.
 func (s Span) Check() error {
 	if (s.Tenant == "") != s.All {
-		return fault.New(fault.Denied, "neither a tenant nor all of them")
+		return fault.New(fault.Denied, "span: set Tenant or All")
 	}
 	for _, o := range []Owner{s.After, s.Last} {
 		if o == (Owner{}) {
@@ -30,7 +30,7 @@ func (s Span) Check() error {
 			return err
 		}
 		if !s.All && o.Tenant != s.Tenant {
-			return fault.New(fault.Denied, "the span ends at another tenant's install")
+			return fault.New(fault.Denied, "span: After and Last must be installs of Tenant")
 		}
 	}
 	return nil

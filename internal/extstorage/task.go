@@ -70,15 +70,15 @@ func (s *Service) checkTask(t *Task) error {
 	}
 	switch {
 	case (t.Kind == PutTask || t.Kind == PatchTask) && t.Value == "":
-		return &ValidationError{Pointer: t.source(""), Reason: "is missing"}
+		return &ValidationError{Pointer: t.source(""), Reason: "is required"}
 	case t.Kind == IncrementTask && t.Increment.By == "":
-		return &ValidationError{Pointer: "/by", Reason: "is missing"}
+		return &ValidationError{Pointer: "/by", Reason: "is required"}
 	case len(t.Value) > s.limits.Value:
 		return tooMany(t.source(""), "bytes", s.limits.Value, len(t.Value))
 	case len(t.Metadata) > s.limits.Metadata:
 		return tooMany("/metadata", "bytes", s.limits.Metadata, len(t.Metadata))
 	case t.Metadata != "" && t.Metadata[0] != '{':
-		return &ValidationError{Pointer: "/metadata", Reason: "must be an object"}
+		return &ValidationError{Pointer: "/metadata", Reason: "must be a JSON object"}
 	}
 	if t.TTL.Set {
 		if _, err := s.limits.ExpiresAt(0, t.TTL.Value); err != nil {
@@ -129,7 +129,7 @@ func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Resul
 	for i := range tasks {
 		at := place{tasks[i].Namespace, tasks[i].Key}
 		if seen[at] {
-			return nil, &ItemError{i, &ValidationError{Pointer: "/key", Reason: "is there twice"}}
+			return nil, &ItemError{i, &ValidationError{Pointer: "/key", Reason: "is a duplicate: each key may occur once"}}
 		}
 		seen[at] = true
 	}
@@ -245,6 +245,9 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 			return "", "", ErrNoRecord
 		}
 		merged, err := v.Merge(t.Value, s.limits.Value)
+		if large, ok := err.(*LimitError); ok { //nolint:errorlint // Merge does not wrap it
+			large.Unit = "bytes after the merge"
+		}
 		return merged, "", t.inRequest(err)
 	}
 	if v == "" && !t.Increment.Create {

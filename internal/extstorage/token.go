@@ -36,7 +36,7 @@ const (
 )
 
 // ErrTokenRevoked is a token whose access an operator has ended.
-var ErrTokenRevoked error = fault.New(fault.Denied, "the token was revoked")
+var ErrTokenRevoked error = fault.New(fault.Denied, "the token has been revoked")
 
 // ErrTokenExpired is a token that has expired while its request waited.
 var ErrTokenExpired error = fault.New(fault.Denied, "the token has expired")
@@ -67,14 +67,14 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 	case expires > now+maxRevocation:
 		expires = now + maxRevocation
 	case expires <= now:
-		return RevokedToken{}, &ValidationError{Pointer: "/expires", Reason: "must be in the future: a token that has expired need not be revoked"}
+		return RevokedToken{}, &ValidationError{Pointer: "/expires", Reason: "must be in the future: an expired token need not be revoked"}
 	}
 	have, err := s.opts.Tokens.RevokedTokens(ctx, o, now)
 	if err != nil {
 		return RevokedToken{}, err
 	}
 	if len(have) >= MaxRevokedTokens {
-		return RevokedToken{}, fault.Newf(fault.Quota, "%d tokens are revoked that have not expired: revoke the install, or change the key that signs tokens", len(have))
+		return RevokedToken{}, fault.Newf(fault.Quota, "%d revoked tokens have not expired yet, which is the limit: revoke the install, or rotate the signing key", len(have))
 	}
 	t := RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: now}
 	defer s.signals.notify(o)  // clients that wait for changes with this token
@@ -90,7 +90,7 @@ func (s *Service) RevokedTokens(ctx context.Context, o Owner) ([]RevokedToken, e
 
 func checkTokenID(id string) error {
 	if id == "" || len(id) > MaxTokenID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return &ValidationError{Pointer: "/id", Reason: "must be the jti of a token: 1 to 256 bytes of UTF-8 without control characters"}
+		return &ValidationError{Pointer: "/id", Reason: "must be the jti claim of a token: 1 to 256 bytes of UTF-8 without control characters"}
 	}
 	return nil
 }

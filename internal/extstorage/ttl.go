@@ -11,7 +11,7 @@ import (
 func (l Limits) ExpiresAt(now Moment, seconds int64) (Moment, error) {
 	least, most := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
 	if seconds < least || seconds > most {
-		return 0, refuse("must be a time to live of " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10) + " seconds")
+		return 0, refuse("must be from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10) + " seconds")
 	}
 	return now + Moment(seconds)*1000, nil
 }

@@ -85,7 +85,7 @@ func refuse(reason string) *ValidationError { return &ValidationError{Reason: re
 func ParseMetadata(text []byte, limit int) (canonjson.Value, error) {
 	v, err := canonjson.Parse(text, limit)
 	if err == nil && v[0] != '{' {
-		return "", refuse("must be an object")
+		return "", refuse("must be a JSON object")
 	}
 	return v, err
 }

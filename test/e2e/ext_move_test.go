@@ -60,7 +60,7 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 		t.Fatal(err)
 	}
 	args := slices.Concat([]string{"ext", "import", "--preserve"}, target.flags())
-	if r := binary.Run(t, to.Env, append(args, cut)...); r.Status != 1 || !strings.Contains(r.Stderr, "the line with complete is missing") {
+	if r := binary.Run(t, to.Env, append(args, cut)...); r.Status != 1 || !strings.Contains(r.Stderr, "no last line with complete") {
 		t.Errorf("a file that was cut off: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	records := strings.Count(whole, `"revision":`)

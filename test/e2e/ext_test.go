@@ -147,7 +147,7 @@ func beside(t *testing.T, e extension) {
 		t.Fatal(err)
 	}
 	if r := binary.Run(t, s.Env, append([]string{"ext", "import", cut}, other.flags()...)...); r.Status != 1 ||
-		r.Stdout != "records: 9, written: 0, unchanged: 9, expired: 0; schemas: 0\n" || !strings.Contains(r.Stderr, "9 records came of 30, and the line with complete is missing") {
+		r.Stdout != "records: 9, written: 0, unchanged: 9, expired: 0; schemas: 0\n" || !strings.Contains(r.Stderr, "received 9 records of 30 and no last line with complete") {
 		t.Errorf("a file that was cut off: %d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	if out := s.Verb("sweep"); !strings.Contains(out, "expired records of extensions: 0\nold changes of extensions: 0\nold answers of extensions: 0\nrevocations of expired tokens of extensions: 0\n") {

@@ -28,13 +28,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
@@ -43,21 +43,21 @@ export interface paths {
         get: operations["getRecord"];
         /**
          * Write a record
-         * @description Replaces the record's value, metadata and time to live. The value is held against the namespace's active schema, if there is one.
+         * @description Replaces the record's value, metadata and time to live. The value is validated by the active schema of the namespace, if there is one.
          */
         put: operations["putRecord"];
         post?: never;
         /**
          * Delete a record
-         * @description Without a precondition it does not matter whether there is a record. With one there must be.
+         * @description Without a precondition, deleting a missing record succeeds. With one, the record must exist.
          */
         delete: operations["deleteRecord"];
         options?: never;
-        /** Look whether a record is there */
+        /** Check whether a record exists */
         head: operations["headRecord"];
         /**
          * Merge into a record
-         * @description Merges into the value by RFC 7396. Metadata and time to live stay as they are. What comes of it is held against the active schema.
+         * @description Merges the patch into the value (RFC 7396). Metadata and time to live are kept. The result is validated by the active schema.
          */
         patch: operations["patchRecord"];
         trace?: never;
@@ -68,13 +68,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
@@ -95,24 +95,24 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
         };
         /**
          * List records
-         * @description Pages follow each other by nextCursor: no record that is there throughout is left out or comes twice. A page has at most 1 MiB of values and metadata, and ends early where the next record would be too much.
+         * @description Pages are linked by nextCursor. A record that exists throughout is listed exactly once. A page has at most 1 MiB of values and metadata, so it may have fewer records than the limit.
          */
         get: operations["listRecords"];
         put?: never;
         /**
          * Write several records
-         * @description All of them or none. The first that fails is named by index, and cause is its code.
+         * @description All or nothing. On failure, index is the first item that failed, and cause is its error code.
          */
         post: operations["bulkPutRecords"];
         delete?: never;
@@ -127,24 +127,24 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
         };
         /**
          * List schemas
-         * @description Pages follow each other by nextCursor. A page has at most 1 MiB of schemas, and ends early where the next would be too much.
+         * @description Pages are linked by nextCursor. A page has at most 1 MiB of schemas, so it may have fewer than the limit.
          */
         get: operations["listSchemas"];
         put?: never;
         /**
          * Register a schema
-         * @description It becomes a draft under the next version.
+         * @description The schema becomes a draft with the next version number.
          */
         post: operations["registerSchema"];
         delete?: never;
@@ -159,11 +159,11 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
                 /** @description The version of a schema. */
                 version: components["parameters"]["VersionPath"];
@@ -179,7 +179,7 @@ export interface paths {
         head?: never;
         /**
          * Activate or deprecate a schema
-         * @description Activating one deprecates the one that is active.
+         * @description Activating a schema deprecates the active one.
          */
         patch: operations["setSchemaStatus"];
         trace?: never;
@@ -190,11 +190,11 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
@@ -203,7 +203,7 @@ export interface paths {
         put?: never;
         /**
          * Try a schema
-         * @description Compares it with the active schema and holds the stored records against it, in the order of keys, for a limited time. Nothing is changed.
+         * @description Compares the schema with the active one and validates stored records by it, in key order, for a limited time. Changes nothing.
          */
         post: operations["checkSchema"];
         delete?: never;
@@ -218,7 +218,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -228,8 +228,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Do several operations
-         * @description Puts, deletes, checks and increments in namespaces of one install: all of them or none. The first that fails is named by index, and cause is its code.
+         * Run several operations
+         * @description Puts, deletes, checks and increments in any namespaces of one install, all or nothing. On failure, index is the first operation that failed, and cause is its error code.
          */
         post: operations["batch"];
         delete?: never;
@@ -244,7 +244,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -252,8 +252,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what has changed
-         * @description Changes in the namespaces that the token may read, oldest first, and waits for one if there is none. They are kept for 7 days.
+         * Read changes
+         * @description Returns changes in the namespaces that the token may read, oldest first, and waits for one if there is none. Changes are kept for 7 days.
          */
         get: operations["listChanges"];
         put?: never;
@@ -270,7 +270,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -293,7 +293,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -316,7 +316,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -325,7 +325,7 @@ export interface paths {
         };
         /**
          * Export all records and schemas
-         * @description A first line, a line for each schema and each record that the token may read, after each page a line with a cursor, and a last line that says that it is complete.
+         * @description Returns a header line, one line for each schema and record that the token may read, a line with a cursor after each page, and a last line with complete.
          */
         get: operations["exportInstall"];
         put?: never;
@@ -342,7 +342,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -353,7 +353,7 @@ export interface paths {
         put?: never;
         /**
          * Import records and schemas
-         * @description Takes the lines of an export, in steps of at most 20 records or one schema: each step is done as a whole or not at all. Schemas are registered under the versions that they have, and values are not validated by a schema that the import brings as the active one. When it fails, index is the line, imported says what was done before, and that stays: the same lines may come again. The last line has to be that of an export, and to count the records before it: IMPORT_INCOMPLETE.
+         * @description Imports the lines of an export in steps of at most 20 records or one schema; each step is all or nothing. Schemas keep their versions, and values are not validated by a schema that the import itself activates. On failure, index is the line (from 0), imported counts what was done before it, and that is kept: send the same lines again to resume. The last line must be that of an export and count the records before it, otherwise the code is IMPORT_INCOMPLETE.
          */
         post: operations["importInstall"];
         delete?: never;
@@ -366,9 +366,9 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Any JSON value: at most 65,536 bytes in its canonical spelling, nested at most 32 deep, without duplicate members, U+0000 and lone surrogates. Numbers keep their exact decimal value and have at most 400 digits and exponents of -308 to 308; their spelling and the order of members may change. */
+        /** @description Any JSON value: at most 65,536 bytes in canonical form, at most 32 levels deep, without duplicate members, U+0000 or unpaired surrogates. Numbers keep their exact decimal value, with at most 400 digits and exponents from -308 to 308; their notation and the order of members may change. */
         Value: unknown;
-        /** @description A JSON object: at most 4,096 bytes in its canonical spelling. */
+        /** @description A JSON object: at most 4,096 bytes in canonical form. */
         Metadata: Record<string, unknown>;
         /**
          * @description The name of a namespace.
@@ -382,27 +382,27 @@ export interface components {
         Key: string;
         /**
          * Format: int64
-         * @description The number of the write in the record's life, from 1. A life ends when the record is deleted or expires.
+         * @description The number of the write, from 1. It starts again at 1 after the record was deleted or has expired.
          */
         Revision: number;
         /**
          * Format: int64
-         * @description The revision that the record must have; 0: there must be no record.
+         * @description The expected revision; 0 means that the record must not exist.
          */
         ExpectedRevision: number;
         /**
-         * @description The entity tag, with its quotes. It is never the same in another life of the key.
+         * @description The entity tag, with its quotes. It is never reused, not even after the record was deleted and created again.
          * @example "17"
          */
         ETag: string;
         /**
-         * @description Entity tags of which the record must have one, as in the header If-Match; *: there must be a record.
+         * @description Entity tags, one of which the record must have, as in the header If-Match; * means that the record must exist.
          * @example "17"
          */
         EntityTags: string;
         /**
          * Format: int64
-         * @description Seconds from now until the record expires; left out: it does not expire.
+         * @description Seconds from now until the record expires. Without it the record does not expire.
          */
         TTLSeconds: number;
         /**
@@ -413,7 +413,7 @@ export interface components {
         Time: string;
         /**
          * Format: date-time
-         * @description When the record expires; null: never.
+         * @description When the record expires; null if it does not.
          * @example 2026-11-21T15:04:05.123Z
          */
         ExpiresAt: string | null;
@@ -448,7 +448,7 @@ export interface components {
             value: components["schemas"]["Value"];
             metadata: components["schemas"]["Metadata"];
         };
-        /** @description A put replaces value, metadata and time to live; metadata that are left out are {}. */
+        /** @description A put replaces value, metadata and time to live; metadata defaults to {}. */
         PutRequest: {
             value: components["schemas"]["Value"];
             metadata?: components["schemas"]["Metadata"];
@@ -456,10 +456,10 @@ export interface components {
             ifRevision?: components["schemas"]["ExpectedRevision"];
             schemaVersion?: components["schemas"]["SchemaVersion"];
         };
-        /** @description An increment keeps metadata and time to live. A sum below min or above max is refused. */
+        /** @description An increment keeps metadata and time to live. A sum below min or above max is rejected. */
         IncrementRequest: {
             /**
-             * @description The number's place in the value, a JSON pointer; empty: the whole value.
+             * @description JSON pointer to the number in the value; empty for the whole value.
              * @example /visits
              */
             pointer: string;
@@ -467,13 +467,13 @@ export interface components {
             min?: components["schemas"]["Decimal"];
             max?: components["schemas"]["Decimal"];
             /**
-             * @description Make what is missing: the record, objects on the way, and a 0 to begin with.
+             * @description Create the record and missing objects on the path, and start at 0.
              * @default false
              */
             create?: boolean;
             ifRevision?: components["schemas"]["ExpectedRevision"];
         };
-        /** @description The record that an increment left. */
+        /** @description The record after the increment. */
         IncrementResult: {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
@@ -482,10 +482,10 @@ export interface components {
             ttlExpiresAt: components["schemas"]["ExpiresAt"];
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
-            /** @description What is there after the increment. */
+            /** @description The number after the increment. */
             sum: number;
         };
-        /** @description A record in a list, with value and metadata where they were asked for. */
+        /** @description A record in a list, with value and metadata if requested. */
         ListItem: {
             key: components["schemas"]["Key"];
             revision: components["schemas"]["Revision"];
@@ -496,10 +496,10 @@ export interface components {
             value?: components["schemas"]["Value"];
             metadata?: components["schemas"]["Metadata"];
         };
-        /** @description A page of a namespace, in the order of keys. */
+        /** @description A page of a namespace in key order. */
         RecordList: {
             items: components["schemas"]["ListItem"][];
-            /** @description Where the next page begins; null: this was the last. */
+            /** @description Cursor of the next page; null on the last page. */
             nextCursor: string | null;
         };
         /** @description One put of several. */
@@ -513,14 +513,14 @@ export interface components {
             ifMatch?: components["schemas"]["EntityTags"];
         };
         BulkPutRequest: {
-            /** @description At most 524,288 bytes of values and metadata together, and no key twice. */
+            /** @description At most 524,288 bytes of values and metadata together; keys must be unique. */
             items: components["schemas"]["PutItem"][];
         };
         BulkPutItem: {
             key: components["schemas"]["Key"];
             revision: components["schemas"]["Revision"];
             etag: components["schemas"]["ETag"];
-            /** @description There was no record before. */
+            /** @description Whether the record was created. */
             created: boolean;
             ttlExpiresAt: components["schemas"]["ExpiresAt"];
             createdAt: components["schemas"]["Time"];
@@ -557,7 +557,7 @@ export interface components {
             ifRevision?: components["schemas"]["ExpectedRevision"];
             ifMatch?: components["schemas"]["EntityTags"];
         };
-        /** @description Holds its precondition and changes nothing. It must have one. */
+        /** @description Verifies a precondition, which is required, and changes nothing. */
         CheckOp: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -578,7 +578,7 @@ export interface components {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
             /**
-             * @description The number's place in the value, a JSON pointer; empty: the whole value.
+             * @description JSON pointer to the number in the value; empty for the whole value.
              * @example /visits
              */
             pointer: string;
@@ -586,7 +586,7 @@ export interface components {
             min?: components["schemas"]["Decimal"];
             max?: components["schemas"]["Decimal"];
             /**
-             * @description Make what is missing: the record, objects on the way, and a 0 to begin with.
+             * @description Create the record and missing objects on the path, and start at 0.
              * @default false
              */
             create?: boolean;
@@ -596,7 +596,7 @@ export interface components {
         /** @description One operation of a batch. */
         BatchOp: components["schemas"]["PutOp"] | components["schemas"]["DeleteOp"] | components["schemas"]["CheckOp"] | components["schemas"]["IncrementOp"];
         BatchRequest: {
-            /** @description At most 524,288 bytes of values and metadata together. They are done in their order. */
+            /** @description At most 524,288 bytes of values and metadata together. Operations run in this order. */
             ops: components["schemas"]["BatchOp"][];
         };
         PutOpResult: {
@@ -609,7 +609,7 @@ export interface components {
             key: components["schemas"]["Key"];
             revision: components["schemas"]["Revision"];
             etag: components["schemas"]["ETag"];
-            /** @description There was no record before. */
+            /** @description Whether the record was created. */
             created: boolean;
             ttlExpiresAt: components["schemas"]["ExpiresAt"];
             createdAt: components["schemas"]["Time"];
@@ -623,7 +623,7 @@ export interface components {
             op: "delete";
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
-            /** @description There was a record. */
+            /** @description Whether the record existed. */
             existed: boolean;
         };
         CheckOpResult: {
@@ -636,10 +636,10 @@ export interface components {
             key: components["schemas"]["Key"];
             /**
              * Format: int64
-             * @description The record's revision; 0: there is no record.
+             * @description The record's revision; 0 if it does not exist.
              */
             revision: number;
-            /** @description null: there is no record. */
+            /** @description null if the record does not exist. */
             etag: string | null;
         };
         IncrementOpResult: {
@@ -652,12 +652,12 @@ export interface components {
             key: components["schemas"]["Key"];
             revision: components["schemas"]["Revision"];
             etag: components["schemas"]["ETag"];
-            /** @description There was no record before. */
+            /** @description Whether the record was created. */
             created: boolean;
             ttlExpiresAt: components["schemas"]["ExpiresAt"];
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
-            /** @description What is there after the increment. */
+            /** @description The number after the increment. */
             sum: number;
         };
         /** @description The result of one operation. */
@@ -674,7 +674,7 @@ export interface components {
              */
             seq: number;
             /**
-             * @description What happened; expire: the record was removed some time after it had expired.
+             * @description What happened; expire means that an expired record was removed, some time after it expired.
              * @enum {string}
              */
             op: "put" | "delete" | "expire";
@@ -683,12 +683,12 @@ export interface components {
             revision: components["schemas"]["Revision"];
             at: components["schemas"]["Time"];
         };
-        /** @description Changes in their order. */
+        /** @description Changes in order. */
         ChangeList: {
             changes: components["schemas"]["Change"][];
             /**
              * Format: int64
-             * @description The since of the next question. It may be behind the last change that is shown.
+             * @description The since of the next request. It may be greater than the last seq in the list.
              */
             nextSince: number;
         };
@@ -704,18 +704,18 @@ export interface components {
             /** Format: int64 */
             limitPerNamespace: number;
         };
-        /** @description What a namespace has: records that have not expired. */
+        /** @description Usage of a namespace, without expired records. */
         NamespaceUsage: {
             namespace: components["schemas"]["Namespace"];
             /** Format: int64 */
             keys: number;
             /**
              * Format: int64
-             * @description Of values and metadata in their canonical spelling.
+             * @description Bytes of values and metadata in canonical form.
              */
             bytes: number;
         };
-        /** @description A quota that will be used up. */
+        /** @description A quota that is nearly used up. */
         Warning: {
             /** @enum {string} */
             what: "bytes" | "keys" | "namespaces";
@@ -730,21 +730,21 @@ export interface components {
              */
             percent: number;
         };
-        /** @description What the install has and may have. What has expired does not count. */
+        /** @description Usage and limits of the install. Expired records do not count. */
         Usage: {
             bytes: components["schemas"]["Quota"];
             keys: components["schemas"]["KeyQuota"];
             namespaces: components["schemas"]["Quota"];
-            /** @description The namespaces that the token names. */
+            /** @description The namespaces that the token grants access to. */
             byNamespace: components["schemas"]["NamespaceUsage"][];
             warnings: components["schemas"]["Warning"][];
         };
-        /** @description The namespaces with records that the token names. */
+        /** @description The namespaces with records that the token grants access to. */
         NamespaceList: {
             namespaces: components["schemas"]["NamespaceUsage"][];
         };
         /**
-         * @description Where a schema stands in its life. At most one of a namespace is active: what is written is held against that.
+         * @description The status of a schema. At most one schema of a namespace is active, and it validates all writes.
          * @enum {string}
          */
         SchemaStatus: "draft" | "active" | "deprecated";
@@ -756,13 +756,13 @@ export interface components {
             schema: components["schemas"]["SchemaDocument"];
             createdAt: components["schemas"]["Time"];
             updatedAt: components["schemas"]["Time"];
-            /** @description The UUID in the token's sub, if it had one. */
+            /** @description The sub claim of the token, if it was a UUID. */
             createdBy: string | null;
         };
         /** @description A page of the schemas of a namespace, the newest first. */
         SchemaList: {
             schemas: components["schemas"]["Schema"][];
-            /** @description Where the next page begins; null: this was the last. */
+            /** @description Cursor of the next page; null on the last page. */
             nextCursor: string | null;
         };
         RegisterSchemaRequest: {
@@ -772,31 +772,31 @@ export interface components {
             /** @enum {string} */
             status: "active" | "deprecated";
         };
-        /** @description Either a document or the version of a registered one. */
+        /** @description Either a schema document or the version of a registered one. */
         SchemaCheckRequest: {
             schema?: components["schemas"]["SchemaDocument"];
             version?: components["schemas"]["SchemaVersion"];
-            /** @description The nextCursor of a report about the same document: the records behind those are checked. */
+            /** @description The nextCursor of a previous report on the same document, to check the records after it. */
             cursor?: string;
         };
         /**
-         * @description What a change means for values that pass the active schema: harmless: they pass this one; unknown: look at the records; breaking: some do not pass.
+         * @description What a change means for values that are valid under the active schema. harmless: they stay valid; unknown: check the records; breaking: some become invalid.
          * @enum {string}
          */
         SchemaEffect: "harmless" | "unknown" | "breaking";
         SchemaChange: {
-            /** @description The place in the new document or, of what is gone, in the active one. */
+            /** @description The place in the new document or, if something was removed, in the active one. */
             pointer: string;
-            /** @description The change in words. */
+            /** @description Description of the change. */
             change: string;
             effect: components["schemas"]["SchemaEffect"];
         };
-        /** @description The differences from the active schema, and the effect of the worst. */
+        /** @description The differences from the active schema and their worst effect. */
         Compatibility: {
             effect: components["schemas"]["SchemaEffect"];
             changes: components["schemas"]["SchemaChange"][];
         };
-        /** @description A record that does not pass. */
+        /** @description A record that the schema rejects. */
         RecordFailure: {
             key: components["schemas"]["Key"];
             revision: components["schemas"]["Revision"];
@@ -804,46 +804,46 @@ export interface components {
             pointer: string;
             reason: string;
         };
-        /** @description What the schema says of the stored records that were reached in time. */
+        /** @description Result of validating the stored records that were reached in time. */
         DryRun: {
             /** Format: int64 */
             checked: number;
             /** Format: int64 */
             failed: number;
             firstFailures: components["schemas"]["RecordFailure"][];
-            /** @description Where the next request goes on; null: all records were reached. */
+            /** @description Cursor to continue with; null if all records were checked. */
             nextCursor: string | null;
         };
-        /** @description What is known of a schema before it is activated. */
+        /** @description Result of checking a schema before it is activated. */
         SchemaReport: {
             /**
              * Format: int32
-             * @description The version that it was compared with; null: none is active.
+             * @description The active version it was compared with; null if there is none.
              */
             activeVersion: number | null;
             compatibility: components["schemas"]["Compatibility"];
             records: components["schemas"]["DryRun"];
         };
         ExportCursor: {
-            /** @description A new export with it goes on after the lines before this one. */
+            /** @description An export with this cursor continues after the lines before it. */
             cursor: string;
         };
-        /** @description The last line. Without it the export was cut off. */
+        /** @description The last line. Without it the export is incomplete. */
         ExportEnd: {
             /** @constant */
             complete: true;
             /**
              * Format: int64
-             * @description Records of the whole export: of an export that goes on by a cursor, with those of the parts before.
+             * @description Records in the whole export, including the parts before a cursor.
              */
             records: number;
             /**
              * Format: int64
-             * @description Schemas, counted in the same way. An import may leave it out for 0.
+             * @description Schemas in the whole export. Optional in an import without schemas.
              */
             schemas?: number;
         };
-        /** @description The first line of an export, if that does not go on by a cursor. */
+        /** @description The first line of an export that does not continue from a cursor. */
         ExportHeader: {
             /**
              * @description The version of the format.
@@ -852,23 +852,23 @@ export interface components {
             export: 1;
             /**
              * Format: int64
-             * @description Records that are there when the export begins.
+             * @description Number of records when the export begins.
              */
             records: number;
             /**
              * Format: int64
-             * @description The number of the install's last change when the export begins.
+             * @description Number of the last change when the export begins.
              */
             lastChange: number;
         };
-        /** @description One line of an export: the first, then schemas in the order of namespace and version, then records in the order of namespace and key, with cursors between them, and the last. */
+        /** @description One line of an export: the header, schemas by namespace and version, records by namespace and key, cursors in between, and the last line. */
         ExportLine: components["schemas"]["ExportHeader"] | components["schemas"]["Schema"] | components["schemas"]["Record"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
         /**
-         * @description A time by RFC 3339.
+         * @description An RFC 3339 time.
          * @example 2026-11-21T15:04:05.123Z
          */
         ImportTime: string;
-        /** @description One line of an import that brings a schema. createdAt, updatedAt and createdBy are not restored. */
+        /** @description A schema line of an import. createdAt, updatedAt and createdBy are not restored. */
         ImportSchema: {
             namespace: components["schemas"]["Namespace"];
             /** Format: int32 */
@@ -879,20 +879,20 @@ export interface components {
             updatedAt?: components["schemas"]["ImportTime"];
             createdBy?: string | null;
         };
-        /** @description One line of an import that brings a record. It expires at most 30 days ahead. revision, etag, createdAt and updatedAt are not restored. */
+        /** @description A record line of an import. ttlExpiresAt is at most 30 days in the future. revision, etag, createdAt and updatedAt are not restored. */
         ImportRecord: {
             namespace: components["schemas"]["Namespace"];
             key: components["schemas"]["Key"];
             value: components["schemas"]["Value"];
             metadata?: components["schemas"]["Metadata"];
-            /** @description A time by RFC 3339; null: it does not expire. */
+            /** @description An RFC 3339 time; null if the record does not expire. */
             ttlExpiresAt?: string | null;
             revision?: components["schemas"]["Revision"];
             etag?: string;
             createdAt?: components["schemas"]["ImportTime"];
             updatedAt?: components["schemas"]["ImportTime"];
         };
-        /** @description One line of an import. The last is that of an export, and counts the records before it. */
+        /** @description One line of an import. The last one is that of an export and counts the records before it. */
         ImportLine: {
             /** @constant */
             export: 1;
@@ -901,13 +901,13 @@ export interface components {
             /** Format: int64 */
             lastChange?: number;
         } | components["schemas"]["ImportSchema"] | components["schemas"]["ImportRecord"] | components["schemas"]["ExportCursor"] | components["schemas"]["ExportEnd"];
-        /** @description What an import did. */
+        /** @description Result of an import. */
         ImportResult: {
             /** Format: int64 */
             lines: number;
             /**
              * Format: int64
-             * @description Lines that bring a record. After a failure not all of them were imported.
+             * @description Record lines read. After a failure not all of them were imported.
              */
             records: number;
             /**
@@ -917,17 +917,17 @@ export interface components {
             written: number;
             /**
              * Format: int64
-             * @description Records that were there already as they are.
+             * @description Records that already existed unchanged.
              */
             same: number;
             /**
              * Format: int64
-             * @description Records that were left out.
+             * @description Records that were skipped because they had expired.
              */
             expired: number;
             /**
              * Format: int64
-             * @description Lines that bring a schema.
+             * @description Schema lines read.
              */
             schemas: number;
         };
@@ -936,32 +936,32 @@ export interface components {
         /** @description What is wrong. */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
-            /** @description A sentence for people. */
+            /** @description What is wrong and what was expected, for people. */
             message: string;
             /** @description Whether the same request may succeed later, without any change. */
             retryable: boolean;
             /**
              * Format: int64
-             * @description Of the record whose precondition does not hold; 0: there is no record.
+             * @description The current revision of the record whose precondition failed; 0 if it does not exist.
              */
             currentRevision?: number;
-            /** @description Where in the request it is: a JSON pointer into the body, or the name of a parameter or header behind a /. */
+            /** @description The place in the request: a JSON pointer into the body, or / and the name of a parameter or header. */
             pointer?: string;
             /**
              * Format: int64
-             * @description Of LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, in the unit that the message names.
+             * @description The maximum for LIMIT_EXCEEDED and QUOTA_EXCEEDED, in the unit that the message names.
              */
             limit?: number;
             /**
              * Format: int64
-             * @description What limit is compared with: the size of what was sent, or what would be used after the write. Missing when it is not known.
+             * @description The size that exceeds limit: of what was sent, or the usage after the write. Absent if not known.
              */
             size?: number;
-            /** @description Of a value that its schema refuses: what is wrong, in the order of locations. The first is what pointer and message say. */
+            /** @description All failures of a value that the schema rejects, in order of location. pointer and message are those of the first. */
             failures?: components["schemas"]["SchemaFailure"][];
             /**
              * Format: int64
-             * @description Of the item, operation or line that failed.
+             * @description The index (from 0) of the item, operation or line that failed.
              */
             index?: number;
             cause?: components["schemas"]["ErrorCode"];
@@ -969,15 +969,15 @@ export interface components {
             /** @description As in the header X-Request-Id. */
             requestId: string;
         };
-        /** @description A place in a value that its schema refuses. */
+        /** @description A place in a value that the schema rejects. */
         SchemaFailure: {
-            /** @description Where in the request it comes from: a JSON pointer into the body. */
+            /** @description JSON pointer into the body of the request. */
             pointer: string;
-            /** @description Where it is in the value as it would be stored: a JSON pointer. */
+            /** @description JSON pointer into the value as it would be stored. */
             location: string;
-            /** @description The keyword of the schema that does not hold. */
+            /** @description The schema keyword that failed. */
             keyword?: string;
-            /** @description What the schema has under the keyword; missing when that is a schema, or long. */
+            /** @description The value of the keyword; absent if it is a schema or long. */
             bound?: unknown;
             /** @description What is wrong. */
             message: string;
@@ -988,7 +988,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description Something in the request is not as it must be; pointer says what. */
+        /** @description The request is not valid; pointer names the place. */
         ValidationFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1002,7 +1002,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "VALIDATION_FAILED",
-                 *         "message": "must be a time to live of 60 to 2592000 seconds",
+                 *         "message": "/ttlSeconds must be a whole number from 60 to 2592000",
                  *         "retryable": false,
                  *         "pointer": "/ttlSeconds",
                  *         "requestId": "0b9a4e2f7c1d4a53"
@@ -1012,7 +1012,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description There is no token, or it is not good or not any more. */
+        /** @description The token is missing, not valid, expired or revoked. */
         Unauthenticated: {
             headers: {
                 "WWW-Authenticate": components["headers"]["WWWAuthenticate"];
@@ -1024,7 +1024,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "UNAUTHENTICATED",
-                 *         "message": "the token is not valid",
+                 *         "message": "the token has expired",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1033,7 +1033,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The token does not allow it, is of another install, or the install's access was revoked. */
+        /** @description The token does not allow the request or is for another install, or access to the install has been revoked. */
         Denied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1047,7 +1047,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "NAMESPACE_DENIED",
-                 *         "message": "the token does not name the namespace",
+                 *         "message": "the token grants no access to this namespace",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1056,7 +1056,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description There is no such record, schema or path. */
+        /** @description The record, schema or path does not exist. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1070,7 +1070,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "NOT_FOUND",
-                 *         "message": "no such record",
+                 *         "message": "record not found",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1079,7 +1079,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The path does not have this method. */
+        /** @description The path does not support this method. */
         MethodNotAllowed: {
             headers: {
                 Allow: components["headers"]["Allow"];
@@ -1091,7 +1091,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "METHOD_NOT_ALLOWED",
-                 *         "message": "the path does not have this method",
+                 *         "message": "method not allowed: this path supports GET, POST",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1100,7 +1100,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The body came too slowly. */
+        /** @description The body was sent too slowly. */
         RequestTimeout: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1114,7 +1114,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "REQUEST_TIMEOUT",
-                 *         "message": "the body came too slowly",
+                 *         "message": "the body was sent too slowly",
                  *         "retryable": true,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1123,7 +1123,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description A version of a schema is registered with another document. */
+        /** @description The schema version is already registered with a different document. */
         SchemaConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1137,7 +1137,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "BULK_PARTIAL_FAILURE",
-                 *         "message": "this version of the namespace's schema is registered with another document",
+                 *         "message": "line 2: this schema version is already registered with a different document",
                  *         "retryable": false,
                  *         "index": 1,
                  *         "cause": "SCHEMA_CONFLICT",
@@ -1156,7 +1156,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The record does not have the revision that ifRevision or If-Revision-Match names, or the sum of an increment would be beyond min or max. */
+        /** @description The record does not have the revision in ifRevision or If-Revision-Match, or the sum of an increment would exceed min or max. */
         RevisionConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1170,7 +1170,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "REVISION_MISMATCH",
-                 *         "message": "the record has revision 3",
+                 *         "message": "revision mismatch: the current revision is 3",
                  *         "retryable": false,
                  *         "currentRevision": 3,
                  *         "requestId": "0b9a4e2f7c1d4a53"
@@ -1180,7 +1180,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The changes since then are not kept any more: read everything anew. */
+        /** @description The changes after this number are not available: read all records again. */
         ChangesExpired: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1194,7 +1194,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "CHANGES_EXPIRED",
-                 *         "message": "the changes since then are not kept any more",
+                 *         "message": "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1217,7 +1217,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "REVISION_MISMATCH",
-                 *         "message": "there is no record",
+                 *         "message": "revision mismatch: the record does not exist",
                  *         "retryable": false,
                  *         "currentRevision": 0,
                  *         "requestId": "0b9a4e2f7c1d4a53"
@@ -1227,7 +1227,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description Something in the request is larger than it may be: limit says how large that is. */
+        /** @description Something in the request is too large; limit is the maximum. */
         LimitExceeded: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1241,7 +1241,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "LIMIT_EXCEEDED",
-                 *         "message": "has 70000 bytes: at most 65536 bytes are allowed",
+                 *         "message": "/value has 70000 bytes: the limit is 65536",
                  *         "retryable": false,
                  *         "pointer": "/value",
                  *         "limit": 65536,
@@ -1253,7 +1253,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The body has another content type. */
+        /** @description The content type of the body is not supported. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1267,7 +1267,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "UNSUPPORTED_MEDIA_TYPE",
-                 *         "message": "send application/json",
+                 *         "message": "unsupported content type: send the header Content-Type: application/json",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1276,7 +1276,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The idempotency key came with another request before. */
+        /** @description The idempotency key was already used for a different request. */
         IdempotencyKeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1290,7 +1290,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "IDEMPOTENCY_KEY_REUSED",
-                 *         "message": "the idempotency key was used for another request",
+                 *         "message": "the idempotency key was already used for a different request: use a new key for each request",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1299,7 +1299,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description A quota is used up, or there were too many requests; only these may come again after a while. */
+        /** @description A quota is used up, or a rate limit was exceeded; only the latter can be retried. */
         TooManyRequests: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -1314,7 +1314,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "RATE_LIMITED",
-                 *         "message": "too many requests",
+                 *         "message": "rate limit exceeded: retry after the seconds in Retry-After",
                  *         "retryable": true,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1323,7 +1323,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The server has failed. */
+        /** @description Internal error. */
         InternalError: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1337,7 +1337,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "INTERNAL_ERROR",
-                 *         "message": "internal error",
+                 *         "message": "internal error: the server log has the details under this requestId",
                  *         "retryable": false,
                  *         "requestId": "0b9a4e2f7c1d4a53"
                  *       }
@@ -1346,7 +1346,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The server cannot answer now; what a write came to is not known. */
+        /** @description The server cannot answer now. A write may or may not have been done. */
         Unavailable: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfterRequired"];
@@ -1370,7 +1370,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description As the answer of GET, without its body. */
+        /** @description As the response to GET, without its body. */
         HeadError: {
             headers: {
                 /** @description With 401. */
@@ -1384,7 +1384,7 @@ export interface components {
             };
             content?: never;
         };
-        /** @description What pages of any origin may send and read (OPTIONS of every path). */
+        /** @description What web pages of any origin may send and read (OPTIONS on every path). */
         Preflight: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1395,59 +1395,59 @@ export interface components {
     };
     parameters: {
         /**
-         * @description The install that the token names.
+         * @description The install ID, as in the token.
          * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
          */
         InstallPath: string;
-        /** @description A namespace that the token names. */
+        /** @description A namespace that the token grants access to. */
         NamespacePath: components["schemas"]["Namespace"];
-        /** @description The record's key, percent-encoded. A %2F in it is refused. */
+        /** @description The record's key, percent-encoded. %2F is rejected. */
         KeyPath: components["schemas"]["Key"];
         /** @description The version of a schema. */
         VersionPath: components["schemas"]["SchemaVersion"];
-        /** @description The revision that the record must have; 0: there must be no record. When it does not hold: 409. */
+        /** @description The expected revision; 0 means that the record must not exist. A mismatch is answered with 409. */
         IfRevisionQuery: components["schemas"]["ExpectedRevision"];
         /**
-         * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+         * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
          * @example "17"
          */
         IfMatchHeader: string;
         /**
-         * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+         * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
          * @example *
          */
         IfNoneMatchHeader: string;
-        /** @description The revision that the record must have. When it does not hold: 409. */
+        /** @description The expected revision. A mismatch is answered with 409. */
         IfRevisionMatchHeader: components["schemas"]["ExpectedRevision"];
         /**
-         * @description A name for the request, new for each, by which it happens once: repeated within 24 hours it gets the answer that it got. A request that failed leaves nothing.
+         * @description A unique key that makes the request safe to retry: within 24 hours, a request with the same key gets the first response again. Failed requests are not remembered.
          * @example 9f3c7f1e-5a38-4f0a-8a9a-7a4f0d7b3c55
          */
         IdempotencyKeyHeader: string;
     };
     requestBodies: never;
     headers: {
-        /** @description The request's name in the server's log: the client's X-Request-Id, if it is a good one, else a new one. */
+        /** @description The request's ID in the server log: the client's X-Request-Id if it is valid, else a new one. */
         RequestId: string;
         /** @description The record's entity tag. */
         ETag: components["schemas"]["ETag"];
-        /** @description The path of what was made. */
+        /** @description The path of the created resource. */
         Location: string;
-        /** @description How many requests there may be at once. The RateLimit fields are there when rates are limited and the token is good. */
+        /** @description Size of the burst. The RateLimit fields are present when rate limits are on and the token is valid. */
         RateLimitLimit: number;
-        /** @description How many of them are left. */
+        /** @description Requests left in the burst. */
         RateLimitRemaining: number;
-        /** @description Seconds until all of them are there again. */
+        /** @description Seconds until the burst is full again. */
         RateLimitReset: number;
-        /** @description Seconds after which the request may come again. */
+        /** @description Seconds to wait before retrying. */
         RetryAfter: number;
-        /** @description Seconds after which the request may come again. */
+        /** @description Seconds to wait before retrying. */
         RetryAfterRequired: number;
-        /** @description The request was done before, and this is its answer. */
+        /** @description The request was done before, and this is its first response. */
         IdempotencyReplayed: "true";
         /** @description How to authenticate. */
         WWWAuthenticate: string;
-        /** @description The methods that there are. */
+        /** @description The supported methods. */
         Allow: string;
     };
     pathItems: never;
@@ -1486,7 +1486,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The document is there. */
+            /** @description The document exists. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1503,27 +1503,27 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
-                /** @description The revision that the record must have. When it does not hold: 409. */
+                /** @description The expected revision. A mismatch is answered with 409. */
                 "If-Revision-Match"?: components["parameters"]["IfRevisionMatchHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
@@ -1562,7 +1562,7 @@ export interface operations {
                     "application/json": components["schemas"]["Record"];
                 };
             };
-            /** @description The record has one of the tags of If-None-Match. */
+            /** @description The record matches a tag in If-None-Match. */
             304: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1590,25 +1590,25 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
@@ -1656,7 +1656,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecordMeta"];
                 };
             };
-            /** @description The record was made. */
+            /** @description The record was created. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1698,37 +1698,37 @@ export interface operations {
     deleteRecord: {
         parameters: {
             query?: {
-                /** @description The revision that the record must have; 0: there must be no record. When it does not hold: 409. */
+                /** @description The expected revision; 0 means that the record must not exist. A mismatch is answered with 409. */
                 ifRevision?: components["parameters"]["IfRevisionQuery"];
             };
             header?: {
                 /**
-                 * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The record is not there any more. */
+            /** @description The record does not exist any more. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1754,34 +1754,34 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
-                /** @description The revision that the record must have. When it does not hold: 409. */
+                /** @description The expected revision. A mismatch is answered with 409. */
                 "If-Revision-Match"?: components["parameters"]["IfRevisionMatchHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The record is there. */
+            /** @description The record exists. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1793,7 +1793,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The record has one of the tags of If-None-Match. */
+            /** @description The record matches a tag in If-None-Match. */
             304: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1819,30 +1819,30 @@ export interface operations {
     patchRecord: {
         parameters: {
             query?: {
-                /** @description The revision that the record must have; 0: there must be no record. When it does not hold: 409. */
+                /** @description The expected revision; 0 means that the record must not exist. A mismatch is answered with 409. */
                 ifRevision?: components["parameters"]["IfRevisionQuery"];
             };
             header?: {
                 /**
-                 * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
@@ -1903,30 +1903,30 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which the record must have one; *: there must be a record. When it does not hold: 412.
+                 * @description Entity tags, one of which the record must have; * means that the record must exist. A mismatch is answered with 412.
                  * @example "17"
                  */
                 "If-Match"?: components["parameters"]["IfMatchHeader"];
                 /**
-                 * @description Entity tags of which the record must have none; *: there must be no record. When it does not hold: 304 to a read, 412 to a write.
+                 * @description Entity tags, none of which the record may have; * means that the record must not exist. A match is answered with 304 for a read and 412 for a write.
                  * @example *
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatchHeader"];
                 /**
-                 * @description A name for the request, new for each, by which it happens once: repeated within 24 hours it gets the answer that it got. A request that failed leaves nothing.
+                 * @description A unique key that makes the request safe to retry: within 24 hours, a request with the same key gets the first response again. Failed requests are not remembered.
                  * @example 9f3c7f1e-5a38-4f0a-8a9a-7a4f0d7b3c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
-                /** @description The record's key, percent-encoded. A %2F in it is refused. */
+                /** @description The record's key, percent-encoded. %2F is rejected. */
                 key: components["parameters"]["KeyPath"];
             };
             cookie?: never;
@@ -1972,7 +1972,7 @@ export interface operations {
                     "application/json": components["schemas"]["IncrementResult"];
                 };
             };
-            /** @description The record was made. */
+            /** @description The record was created. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2018,27 +2018,27 @@ export interface operations {
     listRecords: {
         parameters: {
             query?: {
-                /** @description Only keys that begin so. */
+                /** @description List only keys with this prefix. */
                 prefix?: string;
-                /** @description The nextCursor of the page before, of the same namespace, prefix and direction. */
+                /** @description The nextCursor of the previous page, for the same namespace, prefix and direction. */
                 cursor?: string;
-                /** @description Most records of the page. */
+                /** @description Maximum number of records in the page. */
                 limit?: number;
-                /** @description The last key first. */
+                /** @description List in descending order of keys. */
                 reverse?: boolean;
-                /** @description With values. */
+                /** @description Include values. */
                 values?: boolean;
-                /** @description With metadata. */
+                /** @description Include metadata. */
                 metadata?: boolean;
             };
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
@@ -2087,11 +2087,11 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
@@ -2165,19 +2165,19 @@ export interface operations {
     listSchemas: {
         parameters: {
             query?: {
-                /** @description The nextCursor of the page before, of the same namespace. */
+                /** @description The nextCursor of the previous page, for the same namespace. */
                 cursor?: string;
-                /** @description Most schemas of the page. */
+                /** @description Maximum number of schemas in the page. */
                 limit?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
@@ -2232,11 +2232,11 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
@@ -2309,11 +2309,11 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
                 /** @description The version of a schema. */
                 version: components["parameters"]["VersionPath"];
@@ -2366,11 +2366,11 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
                 /** @description The version of a schema. */
                 version: components["parameters"]["VersionPath"];
@@ -2435,11 +2435,11 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
-                /** @description A namespace that the token names. */
+                /** @description A namespace that the token grants access to. */
                 namespace: components["parameters"]["NamespacePath"];
             };
             cookie?: never;
@@ -2513,14 +2513,14 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description A name for the request, new for each, by which it happens once: repeated within 24 hours it gets the answer that it got. A request that failed leaves nothing.
+                 * @description A unique key that makes the request safe to retry: within 24 hours, a request with the same key gets the first response again. Failed requests are not remembered.
                  * @example 9f3c7f1e-5a38-4f0a-8a9a-7a4f0d7b3c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKeyHeader"];
             };
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -2552,7 +2552,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All of them were done. */
+            /** @description All operations were done. */
             200: {
                 headers: {
                     "Idempotency-Replayed": components["headers"]["IdempotencyReplayed"];
@@ -2608,17 +2608,17 @@ export interface operations {
     listChanges: {
         parameters: {
             query?: {
-                /** @description The nextSince of the answer before; 0: from the first. */
+                /** @description The nextSince of the previous response; 0 starts with the first change. */
                 since?: number;
-                /** @description How many seconds to wait for a change. */
+                /** @description Seconds to wait for a change. */
                 wait?: number;
-                /** @description Most changes of the answer; 0 asks only for nextSince, to begin with before everything is read. */
+                /** @description Maximum number of changes; 0 returns only nextSince, the number to start from before reading all records. */
                 limit?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -2627,7 +2627,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The changes; none when none came in time. */
+            /** @description The changes; empty if there were none in time. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2670,7 +2670,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -2738,7 +2738,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -2782,13 +2782,13 @@ export interface operations {
     exportInstall: {
         parameters: {
             query?: {
-                /** @description The last cursor of an export that was cut off. */
+                /** @description The last cursor of an interrupted export. */
                 cursor?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -2824,7 +2824,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The install that the token names.
+                 * @description The install ID, as in the token.
                  * @example 3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10
                  */
                 install: components["parameters"]["InstallPath"];
@@ -2841,7 +2841,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was done. */
+            /** @description What was imported. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];

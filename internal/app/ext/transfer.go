@@ -157,11 +157,13 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 	fmt.Fprintf(c.Stdout, "records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
 		done.Records, done.Written, done.Same, done.Expired, newer, done.Schemas)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
-		pointer, ok := ext.PointerOf(item.Err)
-		if ok {
-			pointer += " "
+		switch pointer, ok := ext.PointerOf(item.Err); {
+		case ok && pointer == "":
+			return fmt.Errorf("line %d %w", item.Index+1, item.Err)
+		case ok:
+			return fmt.Errorf("line %d: %s %w", item.Index+1, pointer, item.Err)
 		}
-		return fmt.Errorf("line %d: %s%w", item.Index+1, pointer, item.Err)
+		return fmt.Errorf("line %d: %w", item.Index+1, item.Err)
 	}
 	return err
 }

@@ -13,11 +13,11 @@ import (
 // first and the other the last.
 func object(raw []byte) (map[string]json.RawMessage, error) {
 	if _, err := canonjson.Parse(raw, maxToken); err != nil {
-		return nil, malformed("not JSON that is clear: " + err.Error())
+		return nil, malformed("the claims are not valid JSON: the text " + err.Error())
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return nil, malformed("not a JSON object")
+		return nil, malformed("the claims must be a JSON object")
 	}
 	return members, nil
 }
@@ -30,7 +30,7 @@ func text(members map[string]json.RawMessage, name string) (string, error) {
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return "", malformed(name + " is not a string")
+		return "", malformed(name + " must be a string")
 	}
 	return *s, nil
 }
@@ -46,12 +46,12 @@ func texts(members map[string]json.RawMessage, name string) ([]string, error) {
 	}
 	var all []*string
 	if err := json.Unmarshal(members[name], &all); err != nil {
-		return nil, malformed(name + " is not a list of strings")
+		return nil, malformed(name + " must be a string or an array of strings")
 	}
 	list := make([]string, 0, len(all))
 	for _, s := range all {
 		if s == nil {
-			return nil, malformed(name + " is not a list of strings")
+			return nil, malformed(name + " must be a string or an array of strings")
 		}
 		list = append(list, *s)
 	}
@@ -70,7 +70,7 @@ func moment(members map[string]json.RawMessage, name string) (at time.Time, ok b
 	}
 	var seconds *float64
 	if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil || *seconds < 0 || *seconds > maxMoment {
-		return time.Time{}, false, malformed(name + " is not a moment")
+		return time.Time{}, false, malformed(name + " must be a number of seconds since 1970")
 	}
 	return time.Unix(int64(*seconds), 0), true, nil
 }

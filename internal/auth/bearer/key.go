@@ -54,19 +54,19 @@ func (k Key) read() (key, error) {
 	block, _ := pem.Decode([]byte(k.Text))
 	switch {
 	case k.Alg != EdDSA && k.Alg != ES256 && k.Alg != HS256:
-		return refused("the algorithm must be EdDSA, ES256 or HS256")
+		return refused("alg must be EdDSA, ES256 or HS256")
 	case k.Alg == HS256 && (block != nil || strings.Contains(k.Text, "-----BEGIN")):
-		return refused("PEM is no secret for HS256: others may know it")
+		return refused("HS256 needs a secret, not a key in PEM, which may be public")
 	case k.Alg == HS256 && len(k.Text) < minSecret:
-		return refused("a secret for HS256 has at least 32 bytes")
+		return refused("a secret for HS256 must have at least 32 bytes")
 	case k.Alg == HS256:
 		return key{id: k.ID, alg: HS256, verify: []byte(k.Text)}.withSigner([]byte(k.Text))
 	case block == nil:
-		return refused("the text is not PEM")
+		return refused("the key must be in PEM")
 	}
 	parsed, err := parse(block)
 	if err != nil {
-		return refused("the PEM holds no key that can be read")
+		return refused("the PEM block does not contain a valid key")
 	}
 	out := key{id: k.ID}
 	var private any
@@ -81,7 +81,7 @@ func (k Key) read() (key, error) {
 		out.verify, out.alg = p, algorithmOf(p.Curve)
 	}
 	if string(out.alg) != k.Alg {
-		return refused("the PEM holds a key of another kind than " + k.Alg)
+		return refused("the PEM block does not contain a key for " + k.Alg)
 	}
 	if private == nil {
 		return out, nil
@@ -97,7 +97,7 @@ func (k key) withSigner(private any) (key, error) {
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: private}, header)
 	if err != nil {
-		return key{}, fault.Newf(fault.Invalid, "bearer key %q cannot sign", k.id)
+		return key{}, fault.Newf(fault.Invalid, "bearer key %q: cannot sign with this key", k.id)
 	}
 	k.signer = signer
 	return k, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -90,12 +91,12 @@ func NewKeyring(o Options) (*Keyring, error) {
 			return nil, err
 		}
 		if _, taken := k.find(read.id); taken || read.id == "" && len(o.Keys) > 1 {
-			return nil, fault.Newf(fault.Invalid, "bearer key %q: each of several keys needs an id of its own", read.id)
+			return nil, fault.Newf(fault.Invalid, "bearer key %q: with several keys, each needs a unique ID", read.id)
 		}
 		k.keys = append(k.keys, read)
 	}
 	if len(k.keys) == 0 {
-		return nil, fault.New(fault.Invalid, "no bearer key")
+		return nil, fault.New(fault.Invalid, "at least one bearer key is required")
 	}
 	return k, nil
 }
@@ -155,7 +156,7 @@ func (k *Keyring) verify(token string) (verified, error) {
 		return verified{}, errNoKey
 	}
 	if err != nil {
-		return verified{}, malformed("not a signed token")
+		return verified{}, malformed("not a signed JWT")
 	}
 	by, err := k.signer(signed.Signatures[0].Header)
 	if err != nil {
@@ -172,39 +173,39 @@ func (k *Keyring) verify(token string) (verified, error) {
 // spelling, and its header is in UTF-8.
 func checkEncoding(token string) error {
 	if len(token) > maxToken {
-		return malformed("too long")
+		return malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
 	}
 	if strings.ContainsAny(token, "\r\n") { // which decoders skip
-		return malformed("not of three parts")
+		return malformed("a JWT contains no line breaks")
 	}
 	first := true
 	for part := range strings.SplitSeq(token, ".") {
 		raw, err := encoding.DecodeString(part)
 		if err != nil {
-			return malformed("not base64url")
+			return malformed("a JWT has three parts in base64url without padding, separated by dots")
 		}
 		if first && (len(raw) == 0 || !utf8.Valid(raw)) {
-			return malformed("the header is not JSON in UTF-8")
+			return malformed("the header must be JSON in UTF-8")
 		}
 		first = false
 	}
 	return nil
 }
 
-var errNoKey = fmt.Errorf("%w: no key of this id and algorithm", ErrSignature)
+var errNoKey = fmt.Errorf("%w: no key with this kid and alg", ErrSignature)
 
 // signer is the key that a header names.
 func (k *Keyring) signer(h jose.Header) (key, error) {
 	for _, name := range []jose.HeaderKey{"crit", "b64"} {
 		if _, ok := h.ExtraHeaders[name]; ok {
-			return key{}, malformed("the header has what must be understood and is not")
+			return key{}, malformed("the header parameters crit and b64 are not supported")
 		}
 	}
 	// A token that was made for something else must not serve here (RFC 8725, section 3.11).
 	if given, ok := h.ExtraHeaders[jose.HeaderType]; ok {
 		kind, isText := given.(string)
 		if kind = strings.ToLower(kind); !isText || kind != "" && kind != "jwt" && kind != "at+jwt" {
-			return key{}, malformed("a token of another type")
+			return key{}, malformed("typ must be JWT or at+jwt")
 		}
 	}
 	by, ok := k.find(h.KeyID)
@@ -236,7 +237,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 		return verified{}, err
 	}
 	if _, ok := members["exp"]; !ok {
-		return verified{}, malformed("no expiry")
+		return verified{}, malformed("exp is required")
 	}
 	return v, nil
 }
@@ -280,21 +281,21 @@ func (v *verified) begins(now time.Time) time.Time {
 func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, error) {
 	by := k.keys[0]
 	if by.signer == nil {
-		return "", fault.Newf(fault.Invalid, "bearer key %q is public: it verifies and cannot sign", by.id)
+		return "", fault.Newf(fault.Invalid, "bearer key %q is a public key and cannot sign: use the private key", by.id)
 	}
 	if ttl < time.Second {
-		return "", fault.New(fault.Invalid, "a token must be good for a second at least")
+		return "", fault.New(fault.Invalid, "the lifetime of a token must be at least 1s")
 	}
 	if k.opts.MaxLifetime > 0 && ttl > k.opts.MaxLifetime {
-		return "", fault.Newf(fault.Invalid, "a token may be good for %v at most", k.opts.MaxLifetime)
+		return "", fault.Newf(fault.Invalid, "the lifetime of a token must be at most %v", k.opts.MaxLifetime)
 	}
 	raw, err := json.Marshal(claims)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, "the claims are not JSON", err)
+		return "", fault.Wrap(fault.Invalid, "the claims cannot be encoded as JSON", err)
 	}
 	members, err := object(raw)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, "the claims are not a JSON object", err)
+		return "", fault.Wrap(fault.Invalid, "the claims must be a JSON object", err)
 	}
 	all := map[string]any{"iat": now.Unix(), "exp": now.Add(ttl).Unix()}
 	if k.opts.Issuer != "" {
@@ -305,13 +306,13 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	}
 	for name, value := range members {
 		if _, ours := all[name]; ours {
-			return "", fault.Newf(fault.Invalid, "the claim %q is set by the keyring", name)
+			return "", fault.Newf(fault.Invalid, "the claim %q is reserved: the server sets it", name)
 		}
 		all[name] = value
 	}
 	payload, err := json.Marshal(all)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, "the claims are not JSON", err)
+		return "", fault.Wrap(fault.Invalid, "the claims cannot be encoded as JSON", err)
 	}
 	object, err := by.signer.Sign(payload)
 	if err != nil {
@@ -323,7 +324,7 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	}
 	// What is signed here must be accepted here.
 	if _, err := k.verify(signed); err != nil {
-		return "", fault.Wrap(fault.Invalid, "the token would be refused", err)
+		return "", fault.Wrap(fault.Invalid, "the token would be rejected", err)
 	}
 	return signed, nil
 }

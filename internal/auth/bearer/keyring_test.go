@@ -153,7 +153,7 @@ func TestVectors(t *testing.T) {
 	der, err := x509.MarshalPKIXPublicKey(ed25519.PublicKey(public))
 	k = keyring(t, Options{Keys: []Key{{Alg: EdDSA, Text: pemOf(t, "PUBLIC KEY", der, err)}}})
 	const ed = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
-	if _, err := k.Verify(ed, now); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "not JSON") {
+	if _, err := k.Verify(ed, now); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "not valid JSON") {
 		t.Errorf("EdDSA: the signature is good, what is signed is no JSON; got %v", err)
 	}
 	if _, err := k.Verify(strings.Replace(ed, ".hg", ".hh", 1), now); !errors.Is(err, ErrSignature) {

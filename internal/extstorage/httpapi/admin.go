@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"holdfast/internal/clock"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -35,6 +37,9 @@ func LabelAdmin(path string) string {
 	return "installs"
 }
 
+// errAdminRoute is a path of the admin listener that does not exist.
+var errAdminRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected /ext/installs/INSTALL, /ext/tokens or /ext/tokens/ID", fault.NotFound}
+
 // adminTimeout is the time of an operator's request.
 const adminTimeout = 30 * time.Second
 
@@ -53,20 +58,19 @@ func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (e
 		return h.serveTokens(w, r, s)
 	}
 	if err != nil || len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
-		return errRoute
+		return errAdminRoute
 	}
 	act, ok := adminActions[r.Method]
 	if !ok {
-		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(adminActions)), ", "))
-		return errMethod
+		return methodNotAllowed(w, slices.Collect(maps.Keys(adminActions))...)
 	}
 	x := &exchange{in: r, out: w, service: h.Service}
 	if x.query, err = parseQuery(r.URL.RawQuery, []string{"tenant"}); err != nil {
 		return err
 	}
 	owner := &x.ask.Grant.Owner
-	if owner.Tenant, err = ext.ParseTenantID(x.query.text("tenant")); err != nil {
-		return under("/tenant", err)
+	if owner.Tenant, err = x.query.tenant(); err != nil {
+		return err
 	}
 	if owner.Install, err = ext.ParseInstallID(s[2]); err != nil {
 		return under("/install", err)
@@ -99,9 +103,9 @@ func (x *exchange) registerInstall() error {
 	f := parseFields(x.body, "", "tier", "overrides", "namespaces", "revoked")
 	r := ext.Registration{Tier: f.text("tier")}
 	if o := f.object("overrides", "bytes", "namespaces", "keys", "until"); o != nil {
-		r.Overrides.Bytes = o.integer("bytes", 1).Value
-		r.Overrides.Namespaces = o.integer("namespaces", 1).Value
-		r.Overrides.Keys = o.integer("keys", 1).Value
+		r.Overrides.Bytes = o.integer("bytes", 1, math.MaxInt64).Value
+		r.Overrides.Namespaces = o.integer("namespaces", 1, math.MaxInt64).Value
+		r.Overrides.Keys = o.integer("keys", 1, math.MaxInt64).Value
 		r.Overrides.Until = o.moment("until")
 		f.note(o.err)
 	}
@@ -110,7 +114,7 @@ func (x *exchange) registerInstall() error {
 	}
 	restore := f.has("revoked")
 	if f.flag("revoked") {
-		f.fail("revoked", "must be false: DELETE revokes")
+		f.fail("revoked", "must be false: send DELETE to revoke access")
 	}
 	if f.err != nil {
 		return f.err

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"holdfast/internal/auth/bearer"
@@ -30,7 +32,7 @@ func (s *stranger) Unwrap() []error { return []error{&s.refusal, s.cause} }
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return bearer.Claims{}, unauthenticated(bearer.ErrMissing)
+		return bearer.Claims{}, unauthenticated(errAuthorization(len(values)))
 	}
 	c, err := tokens.Parse(values[0], now)
 	if err != nil {
@@ -38,6 +40,16 @@ func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Clai
 	}
 	return c, nil
 }
+
+// errAuthorization refuses a request that does not have one Authorization header.
+func errAuthorization(headers int) error {
+	if headers == 0 {
+		return bearer.ErrMissing
+	}
+	return errManyTokens
+}
+
+var errManyTokens = fmt.Errorf("%w, once", bearer.ErrMissing)
 
 // authenticate reads what the request's token grants.
 func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
@@ -47,7 +59,7 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	}
 	grant, err := x.service.ParseGrant(c.Raw)
 	if err != nil {
-		return unauthenticated(errClaims)
+		return unauthenticated(claimError(c.Raw, err))
 	}
 	web.Identify(x.out, client(grant.Owner.Tenant))
 	grant.Token = ext.Token{ID: c.ID, Ends: c.Ends}
@@ -58,7 +70,25 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 // client names a tenant, to which requests are charged.
 func client(t ext.TenantID) string { return "ext " + string(t) }
 
-var errClaims = fault.New(fault.Denied, "the token's claims are not those of this API")
+// errClaims is a token whose claims do not serve here.
+var errClaims = fault.New(fault.Denied, "the token's claims are not valid")
+
+// claimError says which claim of a token is wrong. It quotes nothing of the claims,
+// because it is logged.
+func claimError(raw json.RawMessage, err error) error {
+	var service struct{ Service any }
+	if json.Unmarshal(raw, &service) == nil && service.Service != nil {
+		return fmt.Errorf("%w: this is a token of a service, which the internal listener accepts", errClaims)
+	}
+	pointer, _ := ext.PointerOf(err)
+	switch claim, inside, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/"); {
+	case claim == "ns" && inside != "":
+		return fmt.Errorf("%w: a name or an access in ns %w", errClaims, err)
+	case claim == "tenant_id", claim == "install_id", claim == "ns":
+		return fmt.Errorf("%w: %s %w", errClaims, claim, err)
+	}
+	return errClaims
+}
 
 var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
@@ -74,12 +104,17 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 		return "", "", errClaims
 	}
 	var name string
-	if _, client := members["install_id"]; client || json.Unmarshal(members["tenant_id"], &name) != nil ||
-		json.Unmarshal(members["service"], &service) != nil || !ValidService(service) {
-		return "", "", errClaims
+	if _, client := members["install_id"]; client {
+		return "", "", fmt.Errorf("%w: this is a token of an install, services need a token with tenant_id and service", errClaims)
+	}
+	if json.Unmarshal(members["service"], &service) != nil || !ValidService(service) {
+		return "", "", fmt.Errorf("%w: service must be 1 to 64 characters of a-z, 0-9 and -", errClaims)
+	}
+	if json.Unmarshal(members["tenant_id"], &name) != nil {
+		return "", "", fmt.Errorf("%w: tenant_id is required: a UUID", errClaims)
 	}
 	if tenant, err = ext.ParseTenantID(name); err != nil {
-		return "", "", errClaims
+		return "", "", fmt.Errorf("%w: tenant_id %w", errClaims, err)
 	}
 	return tenant, service, nil
 }

@@ -27,11 +27,11 @@ func (x *exchange) hasMedia(want string) error {
 	var reason string
 	switch {
 	case err != nil || media != want:
-		reason = "send the body with the header Content-Type: " + want
+		reason = "unsupported content type: send the header Content-Type: " + want
 	case charset != "" && !strings.EqualFold(charset, "utf-8"):
-		reason = "send the body in UTF-8"
+		reason = "unsupported charset: send the body in UTF-8"
 	case encoding != "" && encoding != "identity":
-		reason = "send the body without a Content-Encoding"
+		reason = "unsupported content encoding: send the body without Content-Encoding"
 	default:
 		return nil
 	}
@@ -59,7 +59,7 @@ func (x *exchange) bodiless() error {
 	}
 	switch n, err := x.in.Body.Read(make([]byte, 1)); {
 	case n > 0:
-		return invalid("", "must not be there: a deletion takes ifRevision in its query")
+		return invalid("", "must be empty: send ifRevision in the query of a DELETE")
 	case err != nil && !errors.Is(err, io.EOF):
 		return bodyErrors.Of(err)
 	}

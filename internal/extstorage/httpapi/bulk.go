@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 
@@ -70,7 +71,7 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 
 // readPrecondition reads the preconditions of an item.
 func readPrecondition(f *fields, g *ext.Precondition) {
-	revision := f.integer("ifRevision", 0)
+	revision := f.integer("ifRevision", 0, math.MaxInt64)
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if !f.has("ifMatch") {
 		return
@@ -146,7 +147,7 @@ func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 		t.Kind = ext.DeleteTask
 	case "check":
 		if t.Kind = ext.CheckTask; f.err == nil && !t.Precondition.IsSet() {
-			f.fail("ifRevision", "is missing: a check needs it, or ifMatch")
+			f.fail("ifRevision", "or ifMatch is required in a check")
 		}
 	case "increment":
 		readIncrement(f, &t)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"time"
 
@@ -24,17 +25,14 @@ func (x *exchange) getChanges() error { return x.changes(x.query) }
 // beside the gate, and when there are too many of them is answered at once: with
 // nothing, and may ask again.
 func (x *exchange) changes(a arguments) error {
-	since, wait, limit := a.integer("since", 0), a.integer("wait", 0), a.integer("limit", 0)
+	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {
 		limit.Value = defaultChanges
 	}
-	switch {
-	case a.fault() != nil:
-		return a.fault()
-	case wait.Value > int64(ext.MaxWait/time.Second):
-		return invalid("/wait", "must be 0 to 60 seconds")
+	if err := a.fault(); err != nil {
+		return err
 	}
-	most := int(min(limit.Value, ext.MaxChanges+1)) // which the service refuses
+	most := int(limit.Value)
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
@@ -99,7 +97,7 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 }
 
 // errEnding ends a wait when the server shuts down.
-var errEnding = fault.New(fault.Unavailable, "the server shuts down")
+var errEnding = fault.New(fault.Unavailable, "the server is shutting down: retry")
 
 // untilEnding does what waits, at most until the server shuts down; ended says
 // that this has happened first. Who waits then gets an answer and asks another

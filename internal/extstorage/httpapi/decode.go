@@ -115,7 +115,7 @@ func parseFields(text []byte, at string, known ...string) *fields {
 	f := &fields{at: at}
 	s := scanner{text: text}
 	if !s.skip('{') {
-		f.err = invalid(at, "must be an object")
+		f.err = invalid(at, notObject(&s))
 		return f
 	}
 	for more := !s.skip('}'); more && f.err == nil; more = !s.skip('}') {
@@ -126,43 +126,91 @@ func parseFields(text []byte, at string, known ...string) *fields {
 		f.member(&s, known)
 	}
 	if f.err == nil && !s.atEnd() {
-		f.err = invalid(at, "is followed by more text")
+		f.err = invalid(at, "is followed by extra data after the JSON object")
 	}
 	return f
 }
 
-const notJSON = "is not JSON"
+const notJSON = "is not valid JSON"
+
+// notObject says what stands where an object must be.
+func notObject(s *scanner) string {
+	switch c := s.next(); {
+	case c == 0 && s.at == len(s.text):
+		return "is empty: expected a JSON object"
+	case strings.IndexByte(`["-0123456789`, c) >= 0, slices.Contains([]string{"true", "false", "null"}, string(s.text[s.at:])):
+		return "must be a JSON object"
+	}
+	return notJSON + ": expected a JSON object"
+}
 
 // member reads a name and finds what stands under it.
 func (f *fields) member(s *scanner, known []string) {
-	name, ok := unquote(s.str())
-	if !ok || !s.skip(':') {
+	quoted := s.str()
+	name, err := unquote(quoted)
+	if quoted == nil || err == nil && !s.skip(':') {
 		f.err = invalid(f.at, notJSON)
+		return
+	}
+	if err != nil {
+		f.err = invalid(f.at, "has a member whose name "+reasonOf(err))
 		return
 	}
 	raw := s.element()
 	switch {
 	case !slices.Contains(known, name):
-		f.fail(name, "is no member of this request")
+		f.unknown(name, known)
 	case f.has(name):
-		f.fail(name, "is there twice")
+		f.fail(name, "is a duplicate name")
 	default:
 		f.members = append(f.members, member{name, raw})
 	}
 }
 
-// unquote reads a string of JSON by the rules of values.
-func unquote(raw []byte) (string, bool) {
+// unknown refuses a member that an object may not have.
+func (f *fields) unknown(name string, known []string) {
+	const notMember = "is not a member of this object"
+	reason := notMember
+	if len(known) > 0 && len(known) <= maxListed {
+		reason += ": expected " + strings.Join(known, ", ")
+	}
+	if len(name) > maxEcho {
+		f.note(invalid(f.at, "has an unknown member"+strings.TrimPrefix(reason, notMember)))
+		return
+	}
+	f.fail(name, reason)
+}
+
+// maxListed is how many members a message lists.
+const maxListed = 10
+
+// unquote reads a string of JSON by the rules of values. Its error is of canonjson.
+func unquote(raw []byte) (string, error) {
 	v, err := canonjson.Parse(raw, maxText)
-	if err != nil || v[0] != '"' {
-		return "", false
+	if err != nil {
+		return "", err
+	}
+	if v[0] != '"' {
+		return "", errNotString
 	}
 	if inner := string(v[1 : len(v)-1]); strings.IndexByte(inner, '\\') < 0 {
-		return inner, true
+		return inner, nil
 	}
 	var s string
-	err = json.Unmarshal([]byte(v), &s)
-	return s, err == nil
+	if json.Unmarshal([]byte(v), &s) != nil {
+		return "", errNotString
+	}
+	return s, nil
+}
+
+var errNotString = &ext.ValidationError{Reason: "must be a string"}
+
+// reasonOf is the half sentence of an error of unquote.
+func reasonOf(err error) string {
+	if fault.Is(err, fault.TooLarge) {
+		return "must be at most " + strconv.Itoa(maxText) + " bytes long"
+	}
+	return err.Error()
 }
 
 // only refuses members that are none of these, if any are given: what an object
@@ -170,7 +218,7 @@ func unquote(raw []byte) (string, bool) {
 func (f *fields) only(known []string) {
 	for _, m := range f.members {
 		if known != nil && !slices.Contains(known, m.name) {
-			f.fail(m.name, "is no member of this request")
+			f.unknown(m.name, known)
 		}
 	}
 }
@@ -209,9 +257,9 @@ func (f *fields) text(name string) string {
 	if !ok {
 		return ""
 	}
-	s, ok := unquote(raw)
-	if !ok {
-		f.fail(name, "must be a string, and not too long a one")
+	s, err := unquote(raw)
+	if err != nil {
+		f.fail(name, reasonOf(err))
 	}
 	return s
 }
@@ -224,7 +272,7 @@ func (f *fields) number(name string) canonjson.Number {
 	}
 	n, err := canonjson.ParseNumber(raw)
 	if fault.Is(err, fault.TooLarge) {
-		err = invalid("", "must be a number, and not too long a one")
+		err = invalid("", "must be a number of at most 400 digits")
 	}
 	if err != nil {
 		f.note(under(f.at+pointerTo(name), err))
@@ -233,13 +281,15 @@ func (f *fields) number(name string) canonjson.Number {
 }
 
 // integer reads a number that is whole, whatever its spelling: 1.0 and 1e0 are 1.
-func (f *fields) integer(name string, least int64) (n ext.Optional[int64]) {
+func (f *fields) integer(name string, least, most int64) (n ext.Optional[int64]) {
 	if !f.has(name) {
 		return n
 	}
-	i, err := strconv.ParseInt(string(f.number(name)), 10, 64)
-	if err != nil || i < least {
-		f.fail(name, notInteger(least))
+	raw, _ := f.find(name)
+	number, refused := canonjson.ParseNumber(raw)
+	i, err := strconv.ParseInt(string(number), 10, 64)
+	if refused != nil || err != nil || i < least || i > most {
+		f.fail(name, notInteger(least, most))
 	}
 	return ext.Some(i)
 }
@@ -274,8 +324,12 @@ func (f *fields) value(name string, limit int) canonjson.Value {
 func (f *fields) list(name string, most int) (elements [][]byte) {
 	raw, ok := f.find(name)
 	s := scanner{text: raw}
-	if !ok || !s.skip('[') {
-		f.fail(name, "must be a list")
+	switch {
+	case !ok:
+		f.fail(name, "is required: a JSON array")
+		return nil
+	case !s.skip('['):
+		f.fail(name, "must be a JSON array")
 		return nil
 	}
 	n := 0

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
@@ -27,9 +29,9 @@ type tooLong struct{ limit, said int64 }
 
 func (e *tooLong) Error() string {
 	if e.said > e.limit {
-		return fmt.Sprintf("the body has %d bytes: at most %d are allowed", e.said, e.limit)
+		return fmt.Sprintf("the body has %d bytes: the limit is %d bytes", e.said, e.limit)
 	}
-	return fmt.Sprintf("the body has more than %d bytes, which is the most that is allowed", e.limit)
+	return fmt.Sprintf("the body is too large: the limit is %d bytes", e.limit)
 }
 
 // FaultCode implements fault.Coder.
@@ -41,14 +43,21 @@ func (r *refusal) Error() string { return r.reason }
 func (r *refusal) FaultCode() fault.Code { return r.kind }
 
 var (
-	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "there is no such resource", fault.NotFound}
-	errMethod   = &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "the resource does not have this method", fault.Invalid}
-	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is not for this install", fault.Denied}
-	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is larger than a request may be", fault.TooLarge} // see readBody
-	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body came too slowly", fault.Invalid}
-	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body is not whole", fault.Invalid}
-	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "there are too many requests: come again later", fault.Quota}
+	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: the routes are listed in /ext/openapi.json", fault.NotFound}
+	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is for another install, or the install ID in the path is not valid", fault.Denied}
+	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is too large", fault.TooLarge} // see readBody
+	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body was sent too slowly", fault.Invalid}
+	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body ended early or its encoding is malformed", fault.Invalid}
+	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", fault.Quota}
 )
+
+// methodNotAllowed refuses a method, and names those that the path has.
+func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
+	slices.Sort(methods)
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
+	return &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "method not allowed: this path supports " + allowed, fault.Invalid}
+}
 
 // Codes that several errors have.
 const (
@@ -124,6 +133,7 @@ func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)
 		p.imported = &f.done
+		p.inLine()
 		return p
 	}
 	if own, ok := errors.AsType[*refusal](err); ok {
@@ -132,7 +142,7 @@ func problemOf(err error) problem {
 	code := fault.CodeOf(err)
 	switch code {
 	case fault.Internal:
-		return problem{status: http.StatusInternalServerError, code: "INTERNAL_ERROR", message: "the server has failed"}
+		return problem{status: http.StatusInternalServerError, code: "INTERNAL_ERROR", message: "internal error: the server log has the details under this requestId"}
 	case fault.Unavailable:
 		return problem{status: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: messageOf(err)}
 	}
@@ -144,6 +154,9 @@ func problemOf(err error) problem {
 	p := problem{message: messageOf(err)}
 	p.status, p.code = statusOf(err, code)
 	p.place(err)
+	if isHalfSentence(err) {
+		p.message = subject(*p.pointer) + " " + p.message
+	}
 	if m, ok := errors.AsType[*ext.MismatchError](err); ok {
 		p.current = &m.Current
 	}
@@ -170,6 +183,44 @@ func (p *problem) place(err error) {
 	if q, ok := errors.AsType[*ext.QuotaError](err); ok {
 		p.limit, p.size = q.Limit, q.Used
 	}
+}
+
+// isHalfSentence reports whether the message of an error lacks its subject, the
+// place that the error has.
+func isHalfSentence(err error) bool {
+	_, invalid := errors.AsType[*ext.ValidationError](err)
+	_, limit := errors.AsType[*ext.LimitError](err)
+	_, schema := errors.AsType[*ext.SchemaError](err)
+	return invalid || limit || schema
+}
+
+// maxSubject is the longest pointer in a message, in bytes; clients choose names.
+const maxSubject = 200
+
+const wholeBody = "the body"
+
+// subject names a place of the request in a message.
+func subject(pointer string) string {
+	switch {
+	case pointer == "":
+		return wholeBody
+	case len(pointer) > maxSubject:
+		return "the place in pointer"
+	}
+	return pointer
+}
+
+// inLine names the line of an import that the problem is about.
+func (p *problem) inLine() {
+	if p.cause == "" {
+		return
+	}
+	line := "line " + strconv.Itoa(p.index+1)
+	if rest, ok := strings.CutPrefix(p.message, wholeBody+" "); ok {
+		p.message = line + " " + rest
+		return
+	}
+	p.message = line + ": " + p.message
 }
 
 // place is the place of a refusal: a body, if it names no other.

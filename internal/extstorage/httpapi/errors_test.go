@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -43,16 +44,16 @@ func TestPlacesOfWrites(t *testing.T) {
 	const in = `"namespace":"a","key":"k"`
 	const most = `"keyword":"maximum","bound":5,"message":"must be at most 5"}]`
 
-	c.put("k", `{"value":{"n":7,"lines":[{"n":1},{"n":0}]}}`).wants(400, `{"code":"VALIDATION_FAILED","message":"is required","retryable":false,"pointer":"/value/id","failures":[`+
+	c.put("k", `{"value":{"n":7,"lines":[{"n":1},{"n":0}]}}`).wants(400, `{"code":"VALIDATION_FAILED","message":"/value/id is required","retryable":false,"pointer":"/value/id","failures":[`+
 		`{"pointer":"/value/id","location":"/id","keyword":"required","bound":["id"],"message":"is required"},`+
 		`{"pointer":"/value/lines/1/n","location":"/lines/1/n","keyword":"minimum","bound":1,"message":"must be at least 1"},`+
 		`{"pointer":"/value/n","location":"/n",`+most+`}`)
 
-	const sum = `{"code":"VALIDATION_FAILED","message":"must be at most 5","retryable":false,"pointer":"/by","failures":[{"pointer":"/by","location":"/n",` + most + `}`
+	const sum = `{"code":"VALIDATION_FAILED","message":"/by must be at most 5","retryable":false,"pointer":"/by","failures":[{"pointer":"/by","location":"/n",` + most + `}`
 	c.post(inc, `{"pointer":"/n","by":9}`).wants(400, sum)
 	r.ask(`{"operation":"increment",`+in+`,"pointer":"/n","by":9}`).wants(400, sum)
 	c.post("/batch", `{"ops":[{"op":"check",`+in+`,"ifRevision":1},{"op":"increment",`+in+`,"pointer":"/n","by":9}]}`).
-		wants(400, `{"code":"BULK_PARTIAL_FAILURE","message":"must be at most 5","retryable":false,"pointer":"/ops/1/by",`+
+		wants(400, `{"code":"BULK_PARTIAL_FAILURE","message":"/ops/1/by must be at most 5","retryable":false,"pointer":"/ops/1/by",`+
 			`"failures":[{"pointer":"/ops/1/by","location":"/n",`+most+`,"index":1,"cause":"VALIDATION_FAILED"}`)
 	c.post(inc, `{"pointer":"/lines/n","by":1}`).fails(400, "VALIDATION_FAILED", "pointer /pointer")
 	c.post(inc, `{"pointer":"/s","by":1}`).fails(400, "VALIDATION_FAILED", "pointer /pointer")
@@ -101,8 +102,8 @@ func TestLimitsSay(t *testing.T) {
 	c := newClient(t)
 	text := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 	large := func(pointer string, limit, size int, unit string) string {
-		return fmt.Sprintf(`{"code":"LIMIT_EXCEEDED","message":"has %[3]d %[4]s: at most %[2]d %[4]s are allowed","retryable":false,"pointer":"%[1]s","limit":%[2]d,"size":%[3]d}`,
-			pointer, limit, size, unit)
+		return fmt.Sprintf(`{"code":"LIMIT_EXCEEDED","message":"%[5]s has %[3]d %[4]s: the limit is %[2]d","retryable":false,"pointer":"%[1]s","limit":%[2]d,"size":%[3]d}`,
+			pointer, limit, size, unit, cmp.Or(pointer, "the body"))
 	}
 	c.put("k", `{"value":`+text(65_537)+`}`).wants(413, large("/value", 65_536, 65_537, "bytes"))
 	c.put("k", `{"value": `+text(270_000)+` }`).wants(413, large("/value", 65_536, 270_000, "bytes"))
@@ -121,19 +122,19 @@ func TestLimitsSay(t *testing.T) {
 	}
 	c.post("/namespaces/a/schemas", `{"schema":{"title":`+text(70_000)+`}}`).wants(413, large("/schema", 65_536, 70_010, "bytes"))
 	c.put("p", `{"value":{"a":`+text(40_000)+`}}`).is(http.StatusCreated)
-	c.patch(records+"/p", `{"b":`+text(40_000)+`}`).wants(413, large("", 65_536, 80_011, "bytes"))
-	c.runner().ask(`{"operation":"patch","namespace":"a","key":"p","patch":{"b":`+text(40_000)+`}}`).wants(413, large("/patch", 65_536, 80_011, "bytes"))
+	c.patch(records+"/p", `{"b":`+text(40_000)+`}`).wants(413, large("", 65_536, 80_011, "bytes after the merge"))
+	c.runner().ask(`{"operation":"patch","namespace":"a","key":"p","patch":{"b":`+text(40_000)+`}}`).wants(413, large("/patch", 65_536, 80_011, "bytes after the merge"))
 	c.put("n", `{"value":[`+strings.Repeat("1e300,", 2_000)+`1]}`).
-		wants(413, `{"code":"LIMIT_EXCEEDED","message":"is too large: at most 524288 zeros in numbers written out without exponents are allowed","retryable":false,"pointer":"/value/1771","limit":524288}`)
+		wants(413, `{"code":"LIMIT_EXCEEDED","message":"/value/1771 is too large: the limit is 524288 zeros in its numbers when they are written without exponents","retryable":false,"pointer":"/value/1771","limit":524288}`)
 	c.put("n", `{"value":[`+strings.Repeat("6.62607015e-34,", 3_000)+`1]}`).is(http.StatusCreated)
 
 	body := strings.Repeat(" ", 300_000)
-	c.put("k", body).wants(413, `{"code":"LIMIT_EXCEEDED","message":"the body has 300000 bytes: at most 294912 are allowed","retryable":false,"pointer":"","limit":294912,"size":300000}`)
+	c.put("k", body).wants(413, `{"code":"LIMIT_EXCEEDED","message":"the body has 300000 bytes: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912,"size":300000}`)
 	unsaid := c.request(http.MethodPut, records+"/k", struct{ *strings.Reader }{strings.NewReader(body)})
 	unsaid.ContentLength = -1
-	c.send(unsaid).wants(413, `{"code":"LIMIT_EXCEEDED","message":"the body has more than 294912 bytes, which is the most that is allowed","retryable":false,"pointer":"","limit":294912}`)
+	c.send(unsaid).wants(413, `{"code":"LIMIT_EXCEEDED","message":"the body is too large: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912}`)
 	c.post("/import", strings.Repeat("x", 300_000), lines).
-		wants(413, `{"code":"BULK_PARTIAL_FAILURE","message":"is too large: at most 294912 bytes in a line are allowed","retryable":false,"pointer":"","limit":294912,"index":0,"cause":"LIMIT_EXCEEDED","imported":{"lines":0,"records":0,"written":0,"same":0,"expired":0,"schemas":0}}`)
+		wants(413, `{"code":"BULK_PARTIAL_FAILURE","message":"line 1 is too large: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912,"index":0,"cause":"LIMIT_EXCEEDED","imported":{"lines":0,"records":0,"written":0,"same":0,"expired":0,"schemas":0}}`)
 }
 
 // TestQuotaIsNotRetryable: a quota that is used up is 429, and repeating does not help.

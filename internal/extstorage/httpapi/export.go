@@ -22,7 +22,7 @@ func (x *exchange) export() error {
 		}
 		x.out.Header().Set("Content-Type", typeLines) // the first time; later it has no effect
 		if err := x.sendPage(&page); err != nil {
-			return fault.Wrap(fault.Unavailable, "the client does not take the export", err)
+			return fault.Wrap(fault.Unavailable, "the client stopped reading the export", err)
 		}
 		if page.Next == "" {
 			return nil

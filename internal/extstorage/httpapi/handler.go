@@ -49,7 +49,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return nil
 	}
 	if at.Err != nil {
-		return fault.Wrap(fault.Invalid, "the address is malformed", at.Err)
+		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
 	}
 	target, _, _ := strings.Cut(at.Target, "?")
 	x := &exchange{
@@ -145,7 +145,7 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 	err := fn()
 	x.in = whole
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !fault.Is(err, fault.Unavailable) && isOurs(err) {
-		err = fault.Wrap(fault.Unavailable, "the request took too long", err)
+		err = fault.Wrap(fault.Unavailable, "the request timed out on the server: retry", err)
 	}
 	return err
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	ext "holdfast/internal/extstorage"
@@ -32,7 +34,7 @@ var (
 )
 
 // errImports refuses an import while too many requests wait for their clients.
-var errImports = fault.New(fault.Unavailable, "too many imports and waiting requests of this install are under way: try again later")
+var errImports = fault.New(fault.Unavailable, "too many imports and long polls are running: retry later")
 
 // Imported counts what came of the lines of an import.
 type Imported struct {
@@ -139,18 +141,26 @@ func (im *importer) read(lines io.Reader) error {
 
 // checkComplete refuses lines that are not all of an export.
 func (im *importer) checkComplete() error {
-	came := fmt.Sprintf("the import is incomplete: %d records", im.done.Records)
-	const hint = ": send all lines of the export"
+	came := "incomplete import: received " + count(int64(im.done.Records), "record", "records")
+	const hint = ": send every line of the export"
 	switch {
 	case !im.complete && im.header != nil:
-		return incomplete(fmt.Sprintf("%s came of %d, and the line with complete is missing%s", came, im.header.Records, hint))
+		return incomplete(fmt.Sprintf("%s of %d and no last line with complete%s", came, im.header.Records, hint))
 	case !im.complete:
-		return incomplete(came + " came, and the line with complete is missing" + hint)
+		return incomplete(came + " and no last line with complete" + hint)
 	case im.counted != [2]int64{int64(im.done.Records), int64(im.done.Schemas)}:
-		return incomplete(fmt.Sprintf("%s and %d schemas came, and the line with complete counts %d and %d%s",
-			came, im.done.Schemas, im.counted[0], im.counted[1], hint))
+		return incomplete(fmt.Sprintf("%s and %s, but the last line counts %d and %d%s",
+			came, count(int64(im.done.Schemas), "schema", "schemas"), im.counted[0], im.counted[1], hint))
 	}
 	return nil
+}
+
+// count is a number with its noun.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
 }
 
 func incomplete(reason string) error {
@@ -177,7 +187,7 @@ func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	}
 	switch {
 	case len(line) > maxLine:
-		return nil, &ext.LimitError{Limit: maxLine, Unit: "bytes in a line"}
+		return nil, &ext.LimitError{Limit: maxLine, Unit: "bytes"}
 	case errors.Is(err, io.EOF) && len(line) > 0:
 		return line, nil
 	case err != nil && !errors.Is(err, io.EOF):
@@ -192,7 +202,7 @@ func (im *importer) add(line []byte) error {
 		return nil
 	}
 	if im.complete {
-		return &ext.ItemError{Index: im.done.Lines, Err: invalid("", "follows the line with complete, which is the last of an export")}
+		return &ext.ItemError{Index: im.done.Lines, Err: invalid("", "follows the line with complete, which must be the last")}
 	}
 	f := parseFields(line, "", anyLine...)
 	switch {
@@ -219,12 +229,12 @@ func (im *importer) inLine(err error) error {
 // begin reads the line that begins an export.
 func (im *importer) begin(f *fields) {
 	f.only(headerNames)
-	h := ext.ExportHeader{Records: f.integer("records", 0).Value, LastChange: ext.Seq(f.integer("lastChange", 0).Value)}
+	h := ext.ExportHeader{Records: f.integer("records", 0, math.MaxInt64).Value, LastChange: ext.Seq(f.integer("lastChange", 0, math.MaxInt64).Value)}
 	switch {
-	case f.integer("export", 1).Value != 1:
-		f.fail("export", "must be 1: this server does not know another format")
+	case f.integer("export", 1, math.MaxInt64).Value != 1:
+		f.fail("export", "must be 1, the only format version that this server supports")
 	case im.header != nil || im.done.Records+im.done.Schemas > 0:
-		f.fail("export", "must be in the first line")
+		f.fail("export", "must be on the first line")
 	default:
 		f.note(im.as.ImportHeader(h))
 		im.header = &h
@@ -242,11 +252,7 @@ func (im *importer) schema(f *fields) error {
 	if _, err := ext.ParseNamespace(string(sc.Namespace)); err != nil {
 		f.note(under("/namespace", err))
 	}
-	if version := f.integer("version", 1); version.Value > maxVersion {
-		f.fail("version", notInteger(1))
-	} else {
-		sc.Version = ext.SchemaVersion(version.Value)
-	}
+	sc.Version = ext.SchemaVersion(f.integer("version", 1, maxVersion).Value)
 	if raw, _ := f.find("createdBy"); string(raw) != "null" {
 		sc.CreatedBy = f.text("createdBy")
 	}
@@ -322,12 +328,12 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	}
 	rec = ext.Record{Namespace: ns, Key: k, Value: f.value("value", limits.Value), Metadata: f.value("metadata", limits.Metadata)}
 	if rec.Value == "" {
-		f.fail("value", "is missing")
+		f.fail("value", "is required")
 	}
 	if raw, _ := f.find("ttlExpiresAt"); string(raw) != "null" {
 		rec.ExpiresAt = f.moment("ttlExpiresAt")
 	}
-	rec.Revision = ext.Revision(f.integer("revision", 1).Value)
+	rec.Revision = ext.Revision(f.integer("revision", 1, math.MaxInt64).Value)
 	f.text("etag")
 	rec.CreatedAt, rec.UpdatedAt = f.moment("createdAt"), f.moment("updatedAt")
 	return rec, f.err
@@ -337,18 +343,18 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 func (im *importer) skip(f *fields) {
 	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
-			f.fail("cursor", "must be a cursor")
+			f.fail("cursor", "must be a non-empty string")
 		}
 		return
 	}
 	if f.only(completeNames); !f.flag("complete") {
 		f.fail("complete", "must be true")
 	}
-	records := f.integer("records", 0)
+	records := f.integer("records", 0, math.MaxInt64)
 	if !records.Set {
-		f.fail("records", "is missing")
+		f.fail("records", "is required")
 	}
-	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0).Value}
+	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0, math.MaxInt64).Value}
 }
 
 // moment reads a time by RFC 3339, to the millisecond; 0 when it is not there.
@@ -364,7 +370,7 @@ func (f *fields) moment(name string) ext.Moment {
 	return m
 }
 
-const notMoment = "must be a time such as 2026-11-21T15:04:05.123Z"
+const notMoment = "must be an RFC 3339 time such as 2026-11-21T15:04:05.123Z"
 
 // parseMoment reads a time by RFC 3339.
 func parseMoment(text string) (ext.Moment, bool) {

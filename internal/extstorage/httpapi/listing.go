@@ -56,8 +56,8 @@ func (x *exchange) list(a arguments) error {
 
 // pageLimit is how many entries a page has at most.
 func pageLimit(a arguments) int {
-	if limit := a.integer("limit", 1); limit.Set {
-		return int(min(limit.Value, ext.MaxPage+1)) // which the service refuses
+	if limit := a.integer("limit", 1, ext.MaxPage); limit.Set {
+		return int(limit.Value)
 	}
 	return defaultLimit
 }

@@ -1,12 +1,16 @@
 package httpapi
 
 import (
+	"math"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // arguments are where a use case finds what it is asked, by name: in a query, or
@@ -14,7 +18,7 @@ import (
 type arguments interface {
 	has(name string) bool
 	text(name string) string // "" when it is not there
-	integer(name string, least int64) ext.Optional[int64]
+	integer(name string, least, most int64) ext.Optional[int64]
 	flag(name string) bool // false when it is not there
 	fault() error
 }
@@ -32,17 +36,32 @@ func parseQuery(raw string, known []string) (*query, error) {
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, invalid("", "the query is malformed")
+		return nil, errQuery
 	}
 	for name, list := range values {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, invalid(pointerTo(name), "is no parameter of this request")
+			return nil, errParameter(name, known)
 		case len(list) > 1:
-			return nil, invalid(pointerTo(name), "is there twice")
+			return nil, invalid(pointerTo(name), "occurs more than once in the query")
 		}
 	}
 	return &query{values: values}, nil
+}
+
+// errQuery is a query string that cannot be parsed.
+var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", fault.Invalid}
+
+// errParameter refuses a parameter that is not known.
+func errParameter(name string, known []string) error {
+	expected := ": this request takes none"
+	if len(known) > 0 {
+		expected = ": expected " + strings.Join(known, ", ")
+	}
+	if len(name) > maxEcho {
+		return &refusal{http.StatusBadRequest, codeInvalid, "", "unknown query parameter" + expected, fault.Invalid}
+	}
+	return invalid(pointerTo(name), "is not a query parameter of this request"+expected)
 }
 
 // maxEcho is how long a name that a client made up may be to be told back.
@@ -68,20 +87,32 @@ func (q *query) has(name string) bool { return q.values.Has(name) }
 
 func (q *query) text(name string) string { return q.values.Get(name) }
 
-func (q *query) integer(name string, least int64) (n ext.Optional[int64]) {
+func (q *query) integer(name string, least, most int64) (n ext.Optional[int64]) {
 	if !q.has(name) {
 		return n
 	}
 	text := q.text(name)
 	i, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || i < least || strconv.FormatInt(i, 10) != text {
-		q.fail(name, notInteger(least))
+	if err != nil || i < least || i > most || strconv.FormatInt(i, 10) != text {
+		q.fail(name, notInteger(least, most))
 	}
 	return ext.Some(i)
 }
 
-func notInteger(least int64) string {
-	return "must be a whole number of at least " + strconv.FormatInt(least, 10)
+func notInteger(least, most int64) string {
+	if most == math.MaxInt64 {
+		return "must be a whole number of at least " + strconv.FormatInt(least, 10)
+	}
+	return "must be a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)
+}
+
+// tenant reads the tenant that a request of an operator names.
+func (q *query) tenant() (ext.TenantID, error) {
+	if !q.has("tenant") {
+		return "", invalid("/tenant", "is required in the query: the UUID of the tenant")
+	}
+	tenant, err := ext.ParseTenantID(q.text("tenant"))
+	return tenant, under("/tenant", err)
 }
 
 func (q *query) flag(name string) bool {

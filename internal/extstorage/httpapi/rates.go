@@ -101,7 +101,7 @@ func (x *exchange) wait(c cost) error {
 			select {
 			case <-x.service.After(state.Retry):
 			case <-x.ctx().Done():
-				return fault.Wrap(fault.Unavailable, "the request has ended", context.Cause(x.ctx()))
+				return fault.Wrap(fault.Unavailable, "the request ended while it waited for its rate limit", context.Cause(x.ctx()))
 			case <-web.ShuttingDown(x.ctx()).Done():
 				return errEnding
 			}

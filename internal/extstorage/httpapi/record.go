@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
+	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"holdfast/internal/canonjson"
 	ext "holdfast/internal/extstorage"
@@ -60,11 +63,8 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 	t.Kind = ext.PutTask
 	t.Value = f.value("value", limits.Value)
 	t.Metadata = f.value("metadata", limits.Metadata)
-	t.TTL = f.integer("ttlSeconds", 0)
-	version := f.integer("schemaVersion", 1)
-	if version.Value > maxVersion {
-		f.fail("schemaVersion", "must be the version that is active")
-	}
+	t.TTL = f.integer("ttlSeconds", int64(limits.MinTTL/time.Second), int64(limits.MaxTTL/time.Second))
+	version := f.integer("schemaVersion", 1, maxVersion)
 	t.Schema = ext.Optional[ext.SchemaVersion]{Value: ext.SchemaVersion(version.Value), Set: version.Set}
 }
 
@@ -74,7 +74,7 @@ const maxVersion = 1<<31 - 1
 func (x *exchange) putRecord() error { return x.put(parseFields(x.body, "", putNames...)) }
 
 func (x *exchange) put(f *fields) error {
-	t, err := x.place(ext.PutTask, f.integer("ifRevision", 0))
+	t, err := x.place(ext.PutTask, f.integer("ifRevision", 0, math.MaxInt64))
 	if x.readPut(f, &t); f.err != nil {
 		return f.err
 	}
@@ -87,7 +87,7 @@ func (x *exchange) put(f *fields) error {
 func (x *exchange) deleteRecord() error { return x.delete(x.query) }
 
 func (x *exchange) delete(a arguments) error {
-	t, err := x.place(ext.DeleteTask, a.integer("ifRevision", 0))
+	t, err := x.place(ext.DeleteTask, a.integer("ifRevision", 0, math.MaxInt64))
 	if err = cmp.Or(a.fault(), err); err != nil {
 		return err
 	}
@@ -98,6 +98,9 @@ func (x *exchange) delete(a arguments) error {
 }
 
 func (x *exchange) patchRecord() error {
+	if len(bytes.TrimSpace(x.body)) == 0 {
+		return invalid("", "is empty: expected a JSON merge patch")
+	}
 	patch, err := canonjson.Parse(x.body, x.service.Limits().Value)
 	if err != nil {
 		return err
@@ -107,7 +110,7 @@ func (x *exchange) patchRecord() error {
 
 // patch does a patch that stands at a place of the body.
 func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
-	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0))
+	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0, math.MaxInt64))
 	if err = cmp.Or(a.fault(), err); err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ var incrementNames = []string{"pointer", "by", "min", "max", "create", "ifRevisi
 func readIncrement(f *fields, t *ext.Task) {
 	t.Kind = ext.IncrementTask
 	if !f.has("pointer") {
-		f.fail("pointer", "is missing")
+		f.fail("pointer", "is required: a JSON pointer to a number")
 	}
 	pointer, err := canonjson.ParsePointer(f.text("pointer"))
 	if err != nil {
@@ -136,7 +139,7 @@ func (x *exchange) postIncrement() error {
 }
 
 func (x *exchange) increment(f *fields) error {
-	t, err := x.place(ext.IncrementTask, f.integer("ifRevision", 0))
+	t, err := x.place(ext.IncrementTask, f.integer("ifRevision", 0, math.MaxInt64))
 	if readIncrement(f, &t); f.err != nil {
 		return f.err
 	}

@@ -69,11 +69,11 @@ var conditionalHeaders = [...]string{
 
 // The guards of all writes: by actions for the public API, by operations for services.
 var (
-	recordGuards = guards{[]string{"If-Match", "If-None-Match"}, "send If-Match, If-None-Match or ifRevision"}
-	itemGuards   = guards{nil, "send ifMatch or ifRevision in the items"}
-	importGuards = guards{nil, "an import has no preconditions"}
-	schemaGuards = guards{nil, "writes of schemas have no preconditions"}
-	adminGuards  = guards{nil, "writes of installs have no preconditions"}
+	recordGuards = guards{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
+	itemGuards   = guards{nil, "use ifMatch or ifRevision in the items"}
+	importGuards = guards{nil, "an import takes no preconditions"}
+	schemaGuards = guards{nil, "writes of schemas take no preconditions"}
+	adminGuards  = guards{nil, "writes of installs take no preconditions"}
 )
 
 // actions are the methods that each resource has.
@@ -112,8 +112,7 @@ var actions = [...]map[string]*action{
 	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, guards: importGuards, stream: true}},
 }
 
-// action finds what the request asks for; errMethod comes with the header
-// Allow.
+// action finds what the request asks for.
 func (x *exchange) action() (*action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -121,8 +120,7 @@ func (x *exchange) action() (*action, error) {
 	}
 	act, ok := methods[x.in.Method]
 	if !ok {
-		x.out.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
-		return nil, errMethod
+		return nil, methodNotAllowed(x.out, slices.Collect(maps.Keys(methods))...)
 	}
 	return act, nil
 }

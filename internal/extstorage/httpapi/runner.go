@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -24,6 +25,9 @@ type Runner struct {
 }
 
 const runnerBase = "/internal/ext-storage/"
+
+// errRunnerRoute is a path of the internal listener that does not exist.
+var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", fault.NotFound}
 
 // OwnsRunner reports whether a raw path on the internal listener belongs to the
 // service.
@@ -83,7 +87,7 @@ var anyOperation = func() []string {
 func (x *exchange) patchOf(f *fields) error {
 	patch := f.value("patch", x.service.Limits().Value)
 	if patch == "" && f.err == nil {
-		f.fail("patch", "is missing")
+		f.fail("patch", "is required: a JSON merge patch")
 	}
 	return x.patch(f, patch, "/patch")
 }
@@ -93,11 +97,10 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 	w.Header().Set("Cache-Control", private)
 	install, ok := runnerInstall(at.Path)
 	if !ok {
-		return errRoute
+		return errRunnerRoute
 	}
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return errMethod
+		return methodNotAllowed(w, http.MethodPost)
 	}
 	x := &exchange{in: r, out: w, service: h.Service, rates: h.Rates, timeout: h.Timeout}
 	x.ask.Slot = x
@@ -139,7 +142,7 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	x.ask.Caller = ext.Caller{Kind: "runner", ID: service}
 	if id := x.in.Header.Get("X-Invocation-Id"); id != "" {
 		if len(id) > maxInvocation || strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-			return invalid("/x-invocation-id", "must be 1 to 128 visible characters of ASCII")
+			return invalid("/x-invocation-id", "must be 1 to 128 printable ASCII characters without spaces")
 		}
 		x.ask.Caller.ID = id
 	}
@@ -168,7 +171,7 @@ func (x *exchange) envelope() error {
 	word := f.text("operation")
 	op, ok := operations[word]
 	if !ok {
-		f.fail("operation", "must be an operation: put, get, list, delete, bulkPut, patch, increment, batch, changes or usage")
+		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes or usage")
 	}
 	if ok {
 		x.in.Pattern = word // who counts requests reads it there

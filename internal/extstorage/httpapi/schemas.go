@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 
@@ -39,7 +40,7 @@ func (x *exchange) listSchemas() error {
 func (x *exchange) version() (ext.SchemaVersion, error) {
 	n, err := strconv.ParseInt(x.route.version, 10, 32)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != x.route.version {
-		return 0, invalid("/version", notInteger(1))
+		return 0, invalid("/version", notInteger(1, maxVersion))
 	}
 	return ext.SchemaVersion(n), nil
 }
@@ -73,7 +74,7 @@ func (x *exchange) registerSchema() error {
 	f := parseFields(x.body, "", "schema")
 	raw, ok := f.find("schema")
 	if !ok {
-		f.fail("schema", "is missing")
+		f.fail("schema", "is required: a JSON Schema document")
 	}
 	if f.err != nil {
 		return f.err
@@ -124,16 +125,16 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 func (x *exchange) checkSchema() (err error) {
 	f := parseFields(x.body, "", "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")
-	version := f.integer("version", 1)
+	version := f.integer("version", 1, math.MaxInt64)
 	cursor := ""
 	if _, resumed := f.find("cursor"); resumed {
 		if cursor = f.text("cursor"); cursor == "" {
-			f.fail("cursor", "must be the cursor of a report")
+			f.fail("cursor", "must be a non-empty string")
 		}
 	}
 	switch {
 	case isDocument == version.Set:
-		f.fail("schema", "must be there, or version, and not both")
+		f.fail("schema", "or version is required, and not both")
 	case version.Value > maxVersion:
 		return ext.ErrNoSchema
 	}

@@ -16,18 +16,24 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/openapitest"
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines that are left. One waits for the PostgreSQL of the tests.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("holdfast/internal/testdb.(*daemon).run.func1"))
+}
 
 // dawn is when tests begin.
 var dawn = time.UnixMilli(1_790_000_000_123)
@@ -37,6 +43,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // setup is what a test wants otherwise than by default.
 type setup struct {
+	open    func(testing.TB) backend // nil: openStore
 	config  func(*ext.Config)
 	store   func(*faulty)
 	rates   *ext.Rates
@@ -63,9 +70,26 @@ type server struct {
 	made            atomic.Int64
 }
 
+// backend is a store of an engine.
+type backend interface {
+	ext.Store
+	ext.Inspector
+	ext.Registry
+	ext.Installs
+	ext.Tokens
+}
+
+// engines are the stores on which a test of the answers runs.
+var engines = map[string]func(testing.TB) backend{
+	"sqlite": openStore,
+	"postgres": func(t testing.TB) backend {
+		return postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations), postgres.Options{})
+	},
+}
+
 // faulty is the real store, which fails or waits where a test says.
 type faulty struct {
-	*sqlite.Store
+	backend
 	apply  func(context.Context) error
 	get    func(context.Context) error
 	export func(after ext.Position) error
@@ -81,7 +105,7 @@ func (f *faulty) Apply(ctx context.Context, o ext.Owner, w ext.Write) (ext.Appli
 	if f.wrote != nil {
 		f.wrote(w)
 	}
-	return f.Store.Apply(ctx, o, w)
+	return f.backend.Apply(ctx, o, w)
 }
 
 func (f *faulty) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
@@ -90,7 +114,7 @@ func (f *faulty) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext
 			return ext.Record{}, err
 		}
 	}
-	return f.Store.Get(ctx, o, ns, key, now)
+	return f.backend.Get(ctx, o, ns, key, now)
 }
 
 func (f *faulty) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext.Page, error) {
@@ -99,7 +123,7 @@ func (f *faulty) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ex
 			return ext.Page{}, err
 		}
 	}
-	return f.Store.Export(ctx, o, q)
+	return f.backend.Export(ctx, o, q)
 }
 
 var signingKey = bearer.Key{ID: "own", Alg: bearer.HS256, Text: strings.Repeat("k", 32)}
@@ -110,7 +134,10 @@ func start(t testing.TB, with setup) *server {
 	if with.config != nil {
 		with.config(&config)
 	}
-	s := &server{clock: clock.NewManual(dawn), store: &faulty{Store: openStore(t)}}
+	if with.open == nil {
+		with.open = openStore
+	}
+	s := &server{clock: clock.NewManual(dawn), store: &faulty{backend: with.open(t)}}
 	if with.store != nil {
 		with.store(s.store)
 	}
@@ -173,7 +200,7 @@ func listen(t testing.TB, serve web.Handler, fail web.ErrorWriter, label func(st
 	}, web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory})
 }
 
-func openStore(t testing.TB) *sqlite.Store {
+func openStore(t testing.TB) backend {
 	t.Helper()
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), sqlite.Options{})
 }

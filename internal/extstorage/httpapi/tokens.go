@@ -23,18 +23,17 @@ func (h *Admin) serveTokens(w http.ResponseWriter, r *http.Request, s []string) 
 		method, names = http.MethodDelete, []string{"tenant", "install", "expires"}
 		act = func(x *exchange) error { return x.revokeToken(s[2]) }
 	default:
-		return errRoute
+		return errAdminRoute
 	}
 	if r.Method != method {
-		w.Header().Set("Allow", method)
-		return errMethod
+		return methodNotAllowed(w, method)
 	}
 	if x.query, err = parseQuery(r.URL.RawQuery, names); err != nil {
 		return err
 	}
-	tenant, err := ext.ParseTenantID(x.query.text("tenant"))
+	tenant, err := x.query.tenant()
 	if err != nil {
-		return under("/tenant", err)
+		return err
 	}
 	x.ask.Grant.Owner = ext.Services(tenant)
 	if install := x.query.text("install"); install != "" {

@@ -258,14 +258,14 @@ func TestImportOfAPart(t *testing.T) {
 		lines, records int
 		message        string
 	}{
-		{name: "nothing", file: "\n", lines: 1, message: "0 records came, and the line with complete is missing"},
-		{name: "the first line", file: all[0], lines: 1, message: "0 records came of 130, and the line with complete is missing"},
-		{name: "cut at a line", file: strings.Join(all[:50], ""), lines: 50, records: 49, message: "49 records came of 130, and the line with complete is missing"},
-		{name: "cut at a cursor", file: strings.Join(all[:102], ""), lines: 102, records: 100, message: "100 records came of 130, and the line with complete is missing"},
-		{name: "cut before the end", file: strings.Join(all[:132], ""), lines: 132, records: 130, message: "130 records came of 130, and the line with complete is missing"},
-		{name: "lines are lost", file: strings.Join(all[:20], "") + all[132], lines: 21, records: 19, message: "19 records and 0 schemas came, and the line with complete counts 130 and 0"},
-		{name: "a line twice", file: all[0] + all[1] + strings.Join(all[1:], ""), lines: 134, records: 131, message: "131 records and 0 schemas came, and the line with complete counts 130 and 0"},
-		{name: "the rest alone", file: rest, lines: 31, records: 30, message: "30 records and 0 schemas came, and the line with complete counts 130 and 0"},
+		{name: "nothing", file: "\n", lines: 1, message: "0 records and no last line with complete"},
+		{name: "the first line", file: all[0], lines: 1, message: "received 0 records of 130 and no last line with complete"},
+		{name: "cut at a line", file: strings.Join(all[:50], ""), lines: 50, records: 49, message: "received 49 records of 130 and no last line with complete"},
+		{name: "cut at a cursor", file: strings.Join(all[:102], ""), lines: 102, records: 100, message: "received 100 records of 130 and no last line with complete"},
+		{name: "cut before the end", file: strings.Join(all[:132], ""), lines: 132, records: 130, message: "received 130 records of 130 and no last line with complete"},
+		{name: "lines are lost", file: strings.Join(all[:20], "") + all[132], lines: 21, records: 19, message: "received 19 records and 0 schemas, but the last line counts 130 and 0"},
+		{name: "a line twice", file: all[0] + all[1] + strings.Join(all[1:], ""), lines: 134, records: 131, message: "received 131 records and 0 schemas, but the last line counts 130 and 0"},
+		{name: "the rest alone", file: rest, lines: 31, records: 30, message: "received 30 records and 0 schemas, but the last line counts 130 and 0"},
 	} {
 		by := c.installOf(t, c.tenant)
 		a := by.post("/import", x.file, lines).fails(400, "IMPORT_INCOMPLETE")

@@ -174,7 +174,7 @@ var errNoSteps = errors.New("no steps are left")
 // check holds a against v. The error is a *refusal.
 func (a *assertion) check(v any) error {
 	if a.types != nil && !slices.ContainsFunc(a.types, func(name string) bool { return is(v, name) }) {
-		return &refusal{reason: "must be " + strings.Join(a.types, " or "), keyword: "type", node: a.node, mismatched: true}
+		return &refusal{reason: "must be of type " + strings.Join(a.types, " or "), keyword: "type", node: a.node, mismatched: true}
 	}
 	if keyword := a.differs(v); keyword != "" {
 		return &refusal{reason: reasonOf[keyword], keyword: keyword, node: a.node, mismatched: true}
@@ -201,7 +201,7 @@ func (a *assertion) check(v any) error {
 	return nil
 }
 
-var reasonOf = map[string]string{"const": "must be the value of const", "enum": "must be one of the values of enum"}
+var reasonOf = map[string]string{"const": "must equal the value of const", "enum": "must be one of the values of enum"}
 
 // differs is the keyword, `enum` or `const`, of which v is not a value, or "".
 func (a *assertion) differs(v any) string {

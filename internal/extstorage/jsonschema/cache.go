@@ -101,7 +101,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 			case <-e.done:
 			case <-ctx.Done():
 				c.Release(e)
-				return nil, fault.Wrap(fault.Unavailable, "the schema was not compiled in time", context.Cause(ctx))
+				return nil, fault.Wrap(fault.Unavailable, "compiling the schema timed out: retry later", context.Cause(ctx))
 			}
 		}
 		if e.err == nil {
@@ -117,7 +117,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 // fill compiles the document of an entry. Requests that wait for it are told also when
 // that panics.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
-	e.err = fault.New(fault.Internal, "the schema was not compiled")
+	e.err = fault.New(fault.Internal, "compiling the schema failed")
 	defer func() {
 		if e.err != nil {
 			c.forget(e)
@@ -188,7 +188,7 @@ func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, 
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fault.Wrap(fault.Unavailable, "the schema was not compiled in time", errors.Join(errLeft, err))
+			err = fault.Wrap(fault.Unavailable, "compiling the schema timed out: retry later", errors.Join(errLeft, err))
 		}
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func Check(text []byte) error {
 // before it: they bound what it works on.
 func parse(text []byte) (*document, error) {
 	if len(text) > MaxBytes {
-		return nil, pointer(nil).refuse("is longer than " + strconv.Itoa(MaxBytes) + " bytes")
+		return nil, pointer(nil).refuse("is too large: the limit is " + strconv.Itoa(MaxBytes) + " bytes")
 	}
 	root, err := decode(text)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func decode(text []byte) (any, error) {
 	v, err := canonjson.Parse(text, MaxBytes)
 	if errors.Is(err, canonjson.ErrTooLarge) {
-		return nil, pointer(nil).refuse("is longer than " + strconv.Itoa(MaxBytes) + " bytes")
+		return nil, pointer(nil).refuse("is too large: the limit is " + strconv.Itoa(MaxBytes) + " bytes")
 	}
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func decodeValue(value canonjson.Value) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(string(value)))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		return nil, pointer(nil).refuse("is not JSON")
+		return nil, pointer(nil).refuse("is not valid JSON")
 	}
 	return v, nil
 }

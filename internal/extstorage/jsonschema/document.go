@@ -102,7 +102,7 @@ type resource struct {
 // references nor unknown keywords.
 func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if len(d.nodes) == MaxSubschemas {
-		return nil, at.refuse("is one subschema too many: there may be " + strconv.Itoa(MaxSubschemas))
+		return nil, at.refuse("is one subschema too many: the limit is " + strconv.Itoa(MaxSubschemas))
 	}
 	n := &node{at: at, resource: in}
 	switch schema := schema.(type) {
@@ -111,11 +111,11 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	case map[string]any:
 		n.keywords = schema
 	default:
-		return nil, at.refuse("must be a schema: an object or a boolean")
+		return nil, at.refuse("must be a schema: a JSON object or a boolean")
 	}
 	place := at.String()
 	if d.pointers += len(place); d.pointers > MaxPointers {
-		return nil, at.refuse("has too long a way to it: the pointers to all subschemas may have " + strconv.Itoa(MaxPointers) + " bytes")
+		return nil, at.refuse("is nested under too many or too long names: the pointers to all subschemas may have " + strconv.Itoa(MaxPointers) + " bytes")
 	}
 	d.nodes = append(d.nodes, n)
 	d.byPointer[place] = n

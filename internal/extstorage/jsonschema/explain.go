@@ -33,8 +33,31 @@ type failure struct {
 func explain(err error) *Error {
 	var none *document
 	first := none.failures(err)[0]
+	if len(first.at) > 0 {
+		if expected, ok := expectedOf[first.at[len(first.at)-1]]; ok {
+			return first.at.refuse("must be " + expected)
+		}
+	}
 	return first.at.refuse(first.reason)
 }
+
+// expectedOf says what stands under a keyword of a schema document, where the reasons
+// of the metaschema are those of its own keywords, such as "must match one of anyOf".
+var expectedOf = func() map[string]string {
+	m := map[string]string{
+		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",
+		"multipleOf": "a number greater than 0",
+		"required":   "an array of strings, each once",
+		"enum":       "an array of values",
+	}
+	for _, keyword := range counts {
+		m[keyword] = "a whole number of at least 0"
+	}
+	for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
+		m[keyword] = "a number"
+	}
+	return m
+}()
 
 // failures are those of the library's tree: first the one that is told when only
 // one is, ext.MaxSchemaFailures at most. There is at least one.
@@ -254,20 +277,20 @@ func reason(k santhosh.ErrorKind, bound string) string {
 	}
 	switch k := k.(type) {
 	case *kind.Type: // of the metaschema, as the next three: assertions have their own
-		return "must be " + strings.Join(k.Want, " or ")
+		return "must be of type " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
 		return "must be one of the values of enum"
 	case *kind.Const:
-		return "must be the value of const"
+		return "must equal the value of const"
 	case *kind.Not:
-		return "matches a schema that not forbids"
+		return "must not match the schema of not"
 	case *kind.AnyOf:
-		return "matches none of anyOf"
+		return "must match at least one schema of anyOf"
 	case *kind.OneOf:
 		if k.Subschemas == nil {
-			return "matches none of oneOf"
+			return "must match one schema of oneOf"
 		}
-		return "matches more than one of oneOf"
+		return "must match only one schema of oneOf"
 	case *kind.MinProperties:
 		return "must have at least " + strconv.Itoa(k.Want) + " members"
 	case *kind.MaxProperties:
@@ -281,15 +304,15 @@ func reason(k santhosh.ErrorKind, bound string) string {
 	case *kind.MaxLength:
 		return "must have at most " + strconv.Itoa(k.Want) + " characters"
 	case *kind.UniqueItems:
-		return "must not have equal items"
+		return "must not contain duplicate items"
 	case *kind.Contains, *kind.MinContains:
-		return "has too few items that match contains"
+		return "contains too few items that match contains"
 	case *kind.MaxContains:
-		return "has too many items that match contains"
+		return "contains too many items that match contains"
 	case *kind.DependentRequired, *kind.Dependency:
-		return "lacks a member that another one requires"
+		return "lacks a member that another member requires"
 	case *kind.RefCycle:
-		return "refers to itself without end"
+		return "refers to itself in an endless loop"
 	default:
 		if path := k.KeywordPath(); len(path) > 0 {
 			return "does not match " + path[0] // a keyword of the draft

@@ -18,13 +18,13 @@ func (d *document) fanout() error {
 		d.longest = max(d.longest, count)
 		switch {
 		case count < 0:
-			return n.at.refuse("refers to itself without going into the value")
+			return n.at.refuse("refers to itself in an endless loop")
 		case count > MaxInPlace:
-			return n.at.refuse("holds a value against more than " + strconv.Itoa(MaxInPlace) + " subschemas, with its references followed")
+			return n.at.refuse("applies more than " + strconv.Itoa(MaxInPlace) + " subschemas to one value, references included")
 		}
 	}
 	if d.nodes[0].countWrittenOut() > MaxWrittenOut {
-		return pointer(nil).refuse("has more than " + strconv.Itoa(MaxWrittenOut) + " subschemas when its references are written out")
+		return pointer(nil).refuse("has more than " + strconv.Itoa(MaxWrittenOut) + " subschemas when its references are expanded")
 	}
 	return nil
 }

@@ -36,19 +36,19 @@ func (d *document) compilePatterns() error {
 }
 
 func (d *document) patternAt(expression string, at pointer) (int, error) {
-	tooWide := at.refuse("makes the character classes of the document too wide: counted repetitions are written out, and " +
-		strconv.Itoa(MaxRanges) + " ranges may come of them (\\p{L} alone has some 700)")
+	tooWide := at.refuse("is too large: the character classes of all patterns may expand to " +
+		strconv.Itoa(MaxRanges) + " ranges, counted once for each repetition (\\p{L} alone has some 700)")
 	if d.ranges+likelyRanges(expression) > MaxRanges {
 		return 0, tooWide
 	}
 	re, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		return 0, at.refuse("is not a regular expression of RE2, which has neither lookaround nor backreferences nor \\u: " + syntaxReason(err))
+		return 0, at.refuse("is not a valid regular expression: use RE2 syntax, which has no lookaround, no backreferences and no \\u escapes")
 	}
 	count, width := instructions(re), ranges(re)
 	if d.patterns += count; d.patterns > MaxPattern {
-		return 0, at.refuse("makes the regular expressions of the document too long: counted repetitions are written out, and " +
-			strconv.Itoa(MaxPattern) + " instructions may come of them")
+		return 0, at.refuse("is too large: all patterns may compile to " +
+			strconv.Itoa(MaxPattern) + " instructions, counted once for each repetition")
 	}
 	if d.ranges += width; d.ranges > MaxRanges {
 		return 0, tooWide
@@ -57,14 +57,6 @@ func (d *document) patternAt(expression string, at pointer) (int, error) {
 		d.expressions[expression] = &pattern{instructions: count, ranges: width}
 	}
 	return count, nil
-}
-
-// syntaxReason is the kind of a syntax error, without the expression.
-func syntaxReason(err error) string {
-	if e, ok := err.(*syntax.Error); ok { //nolint:errorlint // Parse returns it and nothing else
-		return e.Code.String()
-	}
-	return "syntax error"
 }
 
 // instructions is about how many re is compiled to, before that is done: an

@@ -12,11 +12,11 @@ const baseURL = "holdfast://schema/document"
 // name enters what n calls itself: $id, $anchor, $dynamicAnchor.
 func (d *document) name(n *node) error {
 	if _, ok := n.keywords["$schema"]; ok && !isDialect(n.text("$schema")) {
-		return n.at.add("$schema").refuse("must be Draft 2020-12 (https://json-schema.org/draft/2020-12/schema) or absent")
+		return n.at.add("$schema").refuse("must be https://json-schema.org/draft/2020-12/schema or absent: only Draft 2020-12 is supported")
 	}
 	for _, old := range []string{"$recursiveRef", "$recursiveAnchor"} {
 		if _, ok := n.keywords[old]; ok {
-			return n.at.add(old).refuse("is of Draft 2019-09; Draft 2020-12 has $dynamicRef and $dynamicAnchor")
+			return n.at.add(old).refuse("is not supported: use $dynamicRef and $dynamicAnchor of Draft 2020-12")
 		}
 	}
 	base := baseURL
@@ -28,10 +28,10 @@ func (d *document) name(n *node) error {
 	if id != "" || n.resource == nil {
 		address, _, err := join(base, id)
 		if err != nil {
-			return n.at.add("$id").refuse("is not a URL reference that can be resolved here")
+			return n.at.add("$id").refuse("is not a valid URI reference")
 		}
 		if d.resources[address] != nil || address == baseURL && len(n.at) > 0 {
-			return n.at.add("$id").refuse("names two schemas")
+			return n.at.add("$id").refuse("is a duplicate: another schema of the document has the same name")
 		}
 		n.resource = &resource{url: address, node: n, anchors: map[string]*node{}}
 		d.resources[address] = n.resource
@@ -42,7 +42,7 @@ func (d *document) name(n *node) error {
 			continue
 		}
 		if other := n.resource.anchors[anchor]; other != nil && other != n {
-			return n.at.add(keyword).refuse("names two schemas")
+			return n.at.add(keyword).refuse("is a duplicate: another schema of the document has the same name")
 		}
 		n.resource.anchors[anchor] = n
 		if keyword == "$dynamicAnchor" {
@@ -83,7 +83,7 @@ func (d *document) resolve() error {
 func (d *document) target(from *resource, ref string) (*node, string) {
 	address, fragment, err := join(from.url, ref)
 	if err != nil {
-		return nil, "is not a URL reference that can be resolved here"
+		return nil, "is not a valid URI reference"
 	}
 	r := d.resources[address]
 	if address == baseURL {
@@ -92,7 +92,7 @@ func (d *document) target(from *resource, ref string) (*node, string) {
 	var n *node
 	switch {
 	case r == nil:
-		return nil, "refers to something outside of the document; nothing is fetched"
+		return nil, "refers to another document: only references within the document are supported"
 	case fragment == "":
 		n = r.node
 	case strings.HasPrefix(fragment, "/"):
@@ -101,7 +101,7 @@ func (d *document) target(from *resource, ref string) (*node, string) {
 		n = r.anchors[fragment]
 	}
 	if n == nil {
-		return nil, "refers to a place of the document where no schema stands"
+		return nil, "does not point to a schema in the document"
 	}
 	return n, ""
 }

@@ -72,7 +72,7 @@ func Compile(text []byte) (*Schema, error) {
 	m.add(first)
 	s.each = m.bytes - s.fixed + matching(longest)
 	if s.fixed+s.each > MaxCompiled {
-		return nil, pointer(nil).refuse("takes more than " + strconv.Itoa(MaxCompiled>>20) + " MiB of memory when it is compiled")
+		return nil, pointer(nil).refuse("takes more than " + strconv.Itoa(MaxCompiled>>20) + " MiB of memory when compiled")
 	}
 	s.idle = make(chan *instance, min(runtime.GOMAXPROCS(0), (MaxCompiled-s.fixed)/s.each))
 	s.idle <- first
@@ -112,7 +112,7 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 }
 
 // errTooManySteps is the end of a validation that took MaxSteps.
-var errTooManySteps = &ext.SchemaError{Failures: []ext.SchemaFailure{{Reason: "takes too many steps to be checked by the schema"}}}
+var errTooManySteps = &ext.SchemaError{Failures: []ext.SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
 // hold is Validate of a value that decode made.
 func (s *Schema) hold(ctx context.Context, v any) error {
@@ -161,7 +161,7 @@ func (s *Schema) take(ctx context.Context) (*instance, error) {
 	case i := <-s.idle:
 		return i, nil
 	case <-ctx.Done():
-		return nil, fault.Wrap(fault.Unavailable, "too many values are checked by the schema at once", context.Cause(ctx))
+		return nil, fault.Wrap(fault.Unavailable, "too many values are being validated by the schema: retry later", context.Cause(ctx))
 	}
 }
 

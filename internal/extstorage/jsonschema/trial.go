@@ -58,7 +58,7 @@ type verdict struct {
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
-		return fault.Wrap(fault.Internal, "the schema cannot be tried", err)
+		return fault.Wrap(fault.Internal, "the schema trial failed", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, TrialWait)
 	defer cancel()
@@ -74,10 +74,10 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	isolate(cmd)
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return fault.Wrap(fault.Unavailable, "the schema was not tried", context.Cause(ctx))
+		return fault.Wrap(fault.Unavailable, "the request ended before the schema trial", context.Cause(ctx))
 	}
 	if used := cmd.ProcessState; limited.Err() != nil && used != nil && used.UserTime()+used.SystemTime() < TrialTime/2 {
-		return fault.Wrap(fault.Unavailable, "the schema was not tried in time", err)
+		return fault.Wrap(fault.Unavailable, "the schema trial timed out: retry later", err)
 	}
 	return trialResult(err, output.Bytes(), complaint.String())
 }
@@ -86,7 +86,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
 		// Killed by the clock or the kernel, or ended by the runtime for want of memory.
-		return &Error{Reason: "takes too much time or memory to be compiled and tried"}
+		return &Error{Reason: "takes too much time or memory to compile and run"}
 	}
 	var v verdict
 	if ended == nil {
@@ -94,9 +94,9 @@ func trialResult(ended error, output []byte, complaint string) error {
 	}
 	switch {
 	case ended != nil: // the command is wrong, not the schema
-		return fault.Wrap(fault.Internal, "the schema cannot be tried", errors.Join(ended, errors.New(complaint)))
+		return fault.Wrap(fault.Internal, "the schema trial failed", errors.Join(ended, errors.New(complaint)))
 	case v.Broken != "":
-		return fault.Wrap(fault.Internal, "the schema cannot be tried", errors.New(v.Broken))
+		return fault.Wrap(fault.Internal, "the schema trial failed", errors.New(v.Broken))
 	case v.Passed:
 		return nil
 	}
@@ -135,13 +135,13 @@ func try(document []byte, samples [][]byte) error {
 	}
 	for _, probe := range s.document.probes() {
 		if err := s.hold(context.Background(), probe); errors.Is(err, errTooManySteps) {
-			return &Error{Reason: "takes too many steps for a value of its own shape: " +
-				"alternatives that describe the same member are told apart best by a const in another one"}
+			return &Error{Reason: "takes too many steps to validate a value of its own shape: " +
+				"give alternatives that describe the same member another member with a different const"}
 		}
 	}
 	for _, sample := range samples {
 		if err := s.Validate(context.Background(), canonjson.Value(sample)); errors.Is(err, errTooManySteps) {
-			return &Error{Reason: "takes too many steps for a value that is stored"}
+			return &Error{Reason: "takes too many steps to validate a stored value"}
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document 
 	e, err := v.cache.Acquire(ctx, string(tenant), document)
 	if e, ok := errors.AsType[*Error](err); ok {
 		// It was registered when the limits were others.
-		return fault.New(fault.Invalid, "the active schema cannot be used, it "+e.Reason+": activate another version or deprecate it")
+		return fault.New(fault.Invalid, "the active schema cannot be used because it "+e.Reason+": activate another version or deprecate it")
 	}
 	if err != nil {
 		return err

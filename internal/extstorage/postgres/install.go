@@ -61,7 +61,7 @@ func (r *installRow) install() (in ext.Install, err error) {
 }
 
 func broken(err error) error {
-	return fault.Wrap(fault.Internal, "an install's entry cannot be read", err)
+	return fault.Wrap(fault.Internal, "internal error", err)
 }
 
 // SetInstall implements extstorage.Installs.

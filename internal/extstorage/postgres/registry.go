@@ -39,7 +39,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return ext.Schema{}, err
 	}
 	if status != ext.Active && status != ext.Deprecated {
-		return ext.Schema{}, fault.New(fault.Invalid, "a schema is activated or deprecated")
+		return ext.Schema{}, fault.New(fault.Invalid, "a schema can only be activated or deprecated")
 	}
 	var fields []*string
 	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), string(status), now(at)}, &fields)

@@ -88,7 +88,7 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 // that wait by then.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
-		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request timed out waiting for other writes to the install", err)
 	}
 	waiting, finish := context.WithCancel(ctx)
 	defer finish()
@@ -108,7 +108,7 @@ func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Appl
 	case <-r.done:
 		return r.outcome.applied, r.outcome.err
 	case <-ctx.Done():
-		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request ended before the database answered", context.Cause(ctx))
+		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request timed out before the database answered", context.Cause(ctx))
 	}
 }
 

@@ -471,7 +471,7 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 		return applied, ext.ErrKeyReused
 	}
 	if err := json.Unmarshal([]byte(answer), &applied.Items); err != nil {
-		return applied, fault.Wrap(fault.Internal, "a kept answer cannot be read", err)
+		return applied, fault.Wrap(fault.Internal, "internal error", err)
 	}
 	applied.Replayed = true
 	return applied, nil

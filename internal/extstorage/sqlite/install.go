@@ -44,7 +44,7 @@ func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 	}
 	if namespaces := r.ColumnText(5); namespaces != "" {
 		if err := json.Unmarshal([]byte(namespaces), &in.Namespaces); err != nil {
-			return ext.Install{}, fault.Wrap(fault.Internal, "a kept install is not whole", err)
+			return ext.Install{}, fault.Wrap(fault.Internal, "internal error", err)
 		}
 	}
 	return in, nil

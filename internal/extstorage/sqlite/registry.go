@@ -57,7 +57,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return sc, err
 	}
 	if status != ext.Active && status != ext.Deprecated {
-		return sc, fault.New(fault.Invalid, "a schema is activated or deprecated")
+		return sc, fault.New(fault.Invalid, "a schema can only be activated or deprecated")
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
 		var found bool

@@ -253,7 +253,7 @@ func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v
 		at := slices.IndexFunc(all, func(sc ext.Schema) bool { return sc.Version == v })
 		switch {
 		case status == ext.Draft:
-			return fault.New(fault.Invalid, "a schema is activated or deprecated")
+			return fault.New(fault.Invalid, "a schema can only be activated or deprecated")
 		case at < 0:
 			return ext.ErrNoSchema
 		}
