@@ -155,7 +155,7 @@ func TestExtProblems(t *testing.T) {
 		want    string
 	}{
 		{[]string{key + "ALG=HS256", key + "KEY=hunter2"}, "token_keys.k"},
-		{[]string{key + "ALG=none", key + "KEY=" + secret}, "algorithm must be"},
+		{[]string{key + "ALG=none", key + "KEY=" + secret}, "alg must be"},
 		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own-2"}, "must not begin with own-"},
 		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "TOKEN_SECRET: must have at least 32 bytes"},
 		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=hunter2"}, "OLD_TOKEN_SECRETS: must have at least 32 bytes"},

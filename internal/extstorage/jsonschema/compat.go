@@ -60,7 +60,7 @@ func Compatible(before, after []byte) (Report, error) {
 	c := comparison{before: o, after: n, seen: map[[2]*node]bool{}}
 	c.compare(o.nodes[0], n.nodes[0], nil)
 	if c.cut {
-		c.report = append(c.report, Change{"", "there is more to compare than is told here", c.untold})
+		c.report = append(c.report, Change{"", "more changes are not listed", c.untold})
 	}
 	return c.report, nil
 }
@@ -123,16 +123,16 @@ func (c *comparison) compare(o, n *node, at pointer) {
 	switch {
 	case n.open():
 		if !o.open() {
-			c.add(at, Harmless, "any value is allowed now")
+			c.add(at, Harmless, "any value is now allowed")
 		}
 		return
 	case o.closed():
 		if !n.closed() {
-			c.add(at, Harmless, "a value is allowed now")
+			c.add(at, Harmless, "a value is now allowed")
 		}
 		return
 	case n.closed():
-		c.add(at, Breaking, "no value is allowed now")
+		c.add(at, Breaking, "no value is allowed any longer")
 		return
 	}
 	c.values(o, n, at)
@@ -237,13 +237,13 @@ func (c *comparison) members(o, n *node, at pointer) {
 		case was != nil && is != nil:
 			c.compare(was, is, place)
 		case was == nil && is.open():
-			c.add(place, Harmless, "members by a pattern were added")
+			c.add(place, Harmless, "a pattern for members was added")
 		case was == nil:
-			c.add(place, Breaking, "members by a pattern have a schema now")
+			c.add(place, Breaking, "members that match a pattern now have a schema")
 		case nRest.open() && len(n.object("properties")) == len(o.object("properties")):
-			c.add(place, Harmless, "members by a pattern have no schema any more")
+			c.add(place, Harmless, "members that match a pattern no longer have a schema")
 		default:
-			c.add(place, Unknown, "members by a pattern fall under another schema")
+			c.add(place, Unknown, "members that match a pattern have a different schema")
 		}
 	}
 	if !nRest.closed() || !oRest.closed() {
@@ -255,7 +255,7 @@ func (c *comparison) members(o, n *node, at pointer) {
 // rest compares what is said of members without a name of their own.
 func (c *comparison) rest(o, n *node, at pointer) {
 	if n.closed() {
-		c.add(at, Breaking, "other members are not allowed any more")
+		c.add(at, Breaking, "other members are no longer allowed")
 		return
 	}
 	c.compare(o, n, at)
@@ -265,13 +265,13 @@ func (c *comparison) rest(o, n *node, at pointer) {
 func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	switch {
 	case len(o.object("patternProperties")) > 0:
-		c.add(at, Unknown, "a member was added, which may have fallen under a pattern")
+		c.add(at, Unknown, "a member was added that may have matched a pattern")
 	case rest.closed():
 		c.add(at, Harmless, "an optional member was added")
 	case is.closed():
-		c.add(at, Breaking, "a member is not allowed any more")
+		c.add(at, Breaking, "a member is no longer allowed")
 	case rest.open():
-		c.add(at, Harmless, "an optional member was added; a record that has one of this name already may be of another type")
+		c.add(at, Harmless, "an optional member was added; records may already have a member with this name and another type")
 	default:
 		c.add(at, Harmless, "an optional member was added")
 		c.compare(rest, is, at)
@@ -282,13 +282,13 @@ func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	switch {
 	case was.closed():
-		c.add(at, Harmless, "a member is not forbidden by name any more")
+		c.add(at, Harmless, "a member is no longer forbidden")
 	case len(n.object("patternProperties")) > 0:
-		c.add(at, Unknown, "a member was removed, which may fall under a pattern")
+		c.add(at, Unknown, "a member was removed that may match a pattern")
 	case rest.closed():
-		c.add(at, Breaking, "a member was removed, and others are not allowed")
+		c.add(at, Breaking, "a member was removed, and other members are not allowed")
 	default:
-		c.add(at, Harmless, "a member has no schema of its own any more")
+		c.add(at, Harmless, "a member no longer has its own schema")
 		c.compare(was, rest, at)
 	}
 }
@@ -299,7 +299,7 @@ func (c *comparison) names(was, is []string, at pointer) {
 		c.add(at, Breaking, "a required member was added")
 	}
 	if lacks(is, was) {
-		c.add(at, Harmless, "a member is not required any more")
+		c.add(at, Harmless, "a member is no longer required")
 	}
 }
 
@@ -327,7 +327,7 @@ func (c *comparison) items(o, n *node, at pointer) {
 	}
 	c.compare(orAnything(c.before.child(o, "items")), orAnything(c.after.child(n, "items")), at.add("items"))
 	if is := n.keywords["uniqueItems"] == true; is != (o.keywords["uniqueItems"] == true) {
-		c.toggled(is, at.add("uniqueItems"), "items must differ")
+		c.toggled(is, at.add("uniqueItems"), "unique items")
 	}
 	c.whole(o, n, at, "contains", "minContains", "maxContains")
 }
@@ -335,9 +335,9 @@ func (c *comparison) items(o, n *node, at pointer) {
 // toggled is a condition that came or went.
 func (c *comparison) toggled(is bool, at pointer, condition string) {
 	if is {
-		c.add(at, Breaking, condition+" now")
+		c.add(at, Breaking, condition+" are now required")
 	} else {
-		c.add(at, Harmless, condition+" no more")
+		c.add(at, Harmless, condition+" are no longer required")
 	}
 }
 

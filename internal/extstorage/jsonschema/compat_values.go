@@ -12,12 +12,12 @@ func (c *comparison) values(o, n *node, at pointer) {
 	was, is := typesOf(o), typesOf(n)
 	for _, name := range was {
 		if !slices.Contains(is, name) {
-			c.add(at.add("type"), Breaking, name+" is not allowed any more")
+			c.add(at.add("type"), Breaking, name+" is no longer allowed")
 		}
 	}
 	for _, name := range is {
 		if !slices.Contains(was, name) {
-			c.add(at.add("type"), Harmless, name+" is allowed now")
+			c.add(at.add("type"), Harmless, name+" is now allowed")
 		}
 	}
 	for _, keyword := range []string{"enum", "const"} {
@@ -31,7 +31,7 @@ func (c *comparison) values(o, n *node, at pointer) {
 		case n.keywords["pattern"] == nil:
 			c.add(place, Harmless, "the pattern was removed")
 		default:
-			c.add(place, Unknown, "the pattern is another one")
+			c.add(place, Unknown, "the pattern has changed")
 		}
 	}
 }
@@ -60,7 +60,7 @@ func typesOf(n *node) []string {
 func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 	if _, ok := n.keywords[keyword]; !ok {
 		if _, was := o.keywords[keyword]; was && n.keywords["enum"] == nil && !has(n, "const") {
-			c.add(at, Harmless, "any value is allowed now")
+			c.add(at, Harmless, "any value is now allowed")
 		}
 		return
 	}
@@ -70,11 +70,11 @@ func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 		was = valuesOf(o, "const")
 	}
 	if was == nil {
-		c.add(at, Breaking, "only some values are allowed now")
+		c.add(at, Breaking, "only some values are now allowed")
 		return
 	}
 	if lacks(is, was) {
-		c.add(at, Breaking, "a value is not allowed any more")
+		c.add(at, Breaking, "a value is no longer allowed")
 	}
 	if lacks(was, is) {
 		c.add(at, Harmless, "a value was added")
@@ -116,12 +116,12 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	place := at.add("multipleOf")
 	switch {
 	case is == nil && was != nil:
-		c.add(place, Harmless, "any number is allowed now")
+		c.add(place, Harmless, "any number is now allowed")
 	case is == nil:
 	case was == nil || !new(big.Rat).Quo(was, is).IsInt():
-		c.add(place, Breaking, "only some numbers are allowed now")
+		c.add(place, Breaking, "only some numbers are now allowed")
 	case was.Cmp(is) != 0:
-		c.add(place, Harmless, "more numbers are allowed now")
+		c.add(place, Harmless, "more numbers are now allowed")
 	}
 }
 
@@ -271,7 +271,7 @@ func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	case len(was) == 0:
 		c.add(first, Breaking, "a condition was added")
 	case !c.sameUnder(o, n, keywords):
-		c.add(first, Unknown, "a condition is another one")
+		c.add(first, Unknown, "a condition has changed")
 	}
 }
 
