@@ -108,12 +108,16 @@ func (p *program) end() {
 // proxy is a kind of proxy.
 type proxy struct {
 	name string
+	away int // the status while the server does not run
 	// start runs it in front of the upstream and returns where it listens; edit
 	// changes the configuration of the guide.
 	start func(t *testing.T, upstream, cert, key string, edit func(string) string) string
 }
 
-var proxies = []proxy{{"nginx", startNginx}, {"caddy", startCaddy}}
+var proxies = []proxy{
+	{"nginx", http.StatusBadGateway, startNginx}, {"caddy", http.StatusBadGateway, startCaddy},
+	{"apache", http.StatusServiceUnavailable, startApache},
+}
 
 // attempts is how often another port is tried.
 const attempts = 5
@@ -145,23 +149,67 @@ func startNginx(t *testing.T, upstream, cert, key string, edit func(string) stri
 
 func startCaddy(t *testing.T, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
+	return runCaddy(t, edit(replace(t, block(t, "caddyfile"),
+		"example.org {\n", fmt.Sprintf("example.org {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),
+		"127.0.0.1:8000", strings.TrimPrefix(upstream, "http://"))))
+}
+
+// startCompose runs the Caddyfile of compose.yaml.
+func startCompose(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../packaging/Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runCaddy(t, edit(replace(t, string(text),
+		"{$DOMAIN} {\n", fmt.Sprintf("{$DOMAIN} {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),
+		"holdfast:8000", strings.TrimPrefix(upstream, "http://"))), "DOMAIN=example.org")
+}
+
+func runCaddy(t *testing.T, site string, env ...string) string {
+	t.Helper()
 	path := binary.Program(t, "caddy")
 	for range attempts {
 		dir, address := t.TempDir(), binary.FreePort(t)
 		_, port, _ := net.SplitHostPort(address)
-		site := edit(replace(t, block(t, "caddyfile"),
-			"example.org {\n", fmt.Sprintf("example.org {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),
-			"127.0.0.1:8000", strings.TrimPrefix(upstream, "http://")))
 		global := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port %s\n\tstorage file_system %s\n}\n", port, dir)
 		file := filepath.Join(dir, "Caddyfile")
 		write(t, file, global+site)
 		cmd := exec.Command(path, "run", "--config", file, "--adapter", "caddyfile")
-		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
+		cmd.Env = append(append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir), env...)
 		if _, ok := run(t, address, cmd); ok {
 			return address
 		}
 	}
 	t.Fatal("caddy does not start")
+	return ""
+}
+
+func startApache(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+	t.Helper()
+	path := binary.Program(t, "apache2")
+	for range attempts {
+		dir, address := t.TempDir(), binary.FreePort(t)
+		site := edit(replace(t, block(t, "apache"),
+			"<VirtualHost *:443>", "<VirtualHost "+address+">",
+			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
+			"/etc/letsencrypt/live/example.org/privkey.pem", key,
+			"http://127.0.0.1:8000", upstream))
+		// What a distribution's apache2.conf has around a site, and the modules of the guide.
+		conf := "ServerRoot " + dir + "\nServerName localhost\nPidFile apache.pid\nDefaultRuntimeDir " + dir + "\nErrorLog /dev/stderr\nListen " + address + "\n"
+		if os.Geteuid() == 0 {
+			conf += "User nobody\nGroup nogroup\n"
+		}
+		for _, module := range []string{"mpm_event", "authz_core", "deflate", "filter", "socache_shmcb", "ssl", "http2", "proxy", "proxy_http", "headers"} {
+			conf += fmt.Sprintf("LoadModule %s_module /usr/lib/apache2/modules/mod_%s.so\n", module, module)
+		}
+		file := filepath.Join(dir, "apache2.conf")
+		write(t, file, conf+site)
+		if _, ok := run(t, address, exec.Command(path, "-D", "FOREGROUND", "-f", file)); ok {
+			return address
+		}
+	}
+	t.Fatal("apache2 does not start")
 	return ""
 }
 
@@ -189,7 +237,7 @@ func (p proxy) build(t *testing.T, public string, edit func(string) string, vars
 	}
 	if strings.Count(public, "/") == 2 { // a name of its own: the guide says to leave the prefix out
 		inner := edit
-		edit = func(conf string) string { return inner(replace(t, conf, "/sync/", "/")) }
+		edit = func(conf string) string { return inner(strings.ReplaceAll(conf, "/sync/", "/")) }
 	}
 	cert, key, client := binary.Certificate(t)
 	server := binary.Start(t, t.TempDir(), vars...)

@@ -272,6 +272,7 @@ func spoofs(t *testing.T, s *site) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Forwarded", "for=203.0.113.7;host=evil.example;proto=http")
 	req.Header.Set("X-Forwarded-Host", "evil.example")
 	req.Header.Set("X-Forwarded-Proto", "http")
 	req.Header.Set("X-Forwarded-For", "203.0.113.7")
@@ -286,6 +287,56 @@ func spoofs(t *testing.T, s *site) {
 	if log := s.server.Output.String(); strings.Contains(log, "203.0.113.7") || strings.Contains(log, "evil.example") {
 		t.Errorf("the log has what a client claims of itself:\n%s", log)
 	}
+}
+
+// TestLongPoll waits for changes through the proxy: one wait is answered by a
+// change, the longest one ends empty and is not cut off by the proxy.
+func TestLongPoll(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it waits for a minute")
+	}
+	const install = "7e000000-0000-4000-8000-000000000001"
+	each(t, func(t *testing.T, p proxy) {
+		s := p.build(t, "https://example.org/sync", nil, "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
+		token := strings.TrimSpace(s.server.Verb("ext", "token", "--tenant", "7e000000-0000-4000-8000-000000000002",
+			"--install", install, "--namespace", "a=rw"))
+		call := func(method, path, body string) (status int, text string) {
+			req, err := http.NewRequestWithContext(t.Context(), method, s.public+"/ext/v1/installs/"+install+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+token)
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Errorf("%s %s: %v", method, path, err)
+				return 0, ""
+			}
+			defer resp.Body.Close()
+			all, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Errorf("%s %s: %v", method, path, err)
+			}
+			return resp.StatusCode, string(all)
+		}
+		answered := make(chan string)
+		go func() {
+			status, text := call("GET", "/changes?since=0&wait=60", "")
+			answered <- fmt.Sprintf("%d %s", status, text)
+		}()
+		s.server.AwaitMetric(`holdfast_http_requests{state="idle"} 1`)
+		if status, text := call("PUT", "/namespaces/a/records/x", `{"value": 1}`); status != http.StatusCreated && status != http.StatusOK {
+			t.Fatalf("PUT: %d %s", status, text)
+		}
+		if a := <-answered; !strings.HasPrefix(a, "200 ") || !strings.Contains(a, `"key":"x"`) {
+			t.Errorf("a wait that a change ends: %s", a)
+		}
+		begun := time.Now()
+		if status, text := call("GET", "/changes?since=1&wait=60", ""); status != http.StatusOK || !strings.Contains(text, `"changes":[]`) {
+			t.Errorf("the longest wait: %d %s after %v", status, text, time.Since(begun))
+		}
+	})
 }
 
 // TestUntrusted: headers of a proxy that is not trusted are not believed.
@@ -306,6 +357,9 @@ func TestCompression(t *testing.T) {
 			return replace(t, conf, "server_name ", "gzip on; gzip_proxied any; gzip_types application/json application/newlines; server_name ")
 		},
 		"caddy": func(conf string) string { return replace(t, conf, "bind ", "encode gzip\n\tbind ") },
+		"apache": func(conf string) string {
+			return replace(t, conf, "ServerName example.org\n", "ServerName example.org\nAddOutputFilterByType DEFLATE application/json application/newlines\n")
+		},
 	}
 	each(t, func(t *testing.T, p proxy) {
 		s := p.build(t, "https://example.org/sync", compress[p.name], "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
@@ -436,8 +490,8 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestRestart: the proxy says 502 while the server is away, and finds the next
-// one by itself; one that is told to end answers what it has begun.
+// TestRestart: the proxy answers 502 or 503 while the server does not run, and finds
+// the next one by itself.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -448,7 +502,7 @@ func TestRestart(t *testing.T) {
 		for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 			s.server.Signal(end)
 			<-s.server.Ended
-			s.want(t, c, http.StatusBadGateway, "GET", "/storage/col/x", "")
+			s.want(t, c, p.away, "GET", "/storage/col/x", "")
 			s.server = binary.Start(t, s.server.Data, vars...)
 			ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
 			defer cancel()
@@ -460,7 +514,7 @@ func TestRestart(t *testing.T) {
 					t.Fatal(err)
 				}
 				// A proxy may hold a server for dead a little longer than it is.
-				if back = a.Status == http.StatusOK; !back && a.Status != http.StatusBadGateway {
+				if back = a.Status == http.StatusOK; !back && a.Status != p.away {
 					t.Fatalf("after the restart: %d %s", a.Status, a.Body)
 				}
 			}
