@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -219,5 +220,39 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// TestRebalance: a worker is drained and filled again as the guide says, and no
+// write of a tenant notices.
+func TestRebalance(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	opened.FewShards(t, url)
+	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations), Options{})
+	owner := func(tenant int) ext.Owner {
+		return ext.Owner{Tenant: ext.TenantID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", tenant)), Install: filledInstall}
+	}
+	written := make([]atomic.Int64, 20) // of each tenant
+	quota := ext.DefaultQuota()
+	quota.Keys = 1 << 30
+	opened.Rebalance(t, url, func(ctx context.Context, n int) error {
+		w := ext.Write{Now: filledAt, Quota: quota, Ops: []ext.Op{
+			{Namespace: "a", Key: ext.Key(fmt.Sprint(n)), Value: "1", Metadata: canonjson.EmptyObject},
+		}}
+		_, err := s.Apply(ctx, owner(n%len(written)), w)
+		if err == nil {
+			written[n%len(written)].Add(1)
+		}
+		return err
+	})
+	for tenant := range written {
+		page, err := s.ListUsage(t.Context(), ext.Span{Tenant: owner(tenant).Tenant}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := written[tenant].Load(); len(page) != 1 || page[0].Keys != want {
+			t.Errorf("tenant %d has %+v after %d writes", tenant, page, want)
+		}
 	}
 }

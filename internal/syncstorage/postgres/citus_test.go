@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"holdfast/internal/db/pgdb"
+	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -35,5 +39,33 @@ func TestDistribution(t *testing.T) {
 			continue // asks every node, once a sweep
 		}
 		opened.WantOneTask(t, db, h.name, h.st.SQL, h.args...)
+	}
+}
+
+// TestRebalance: a worker is drained and filled again as the guide says, and no
+// write of a user notices.
+func TestRebalance(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	opened.FewShards(t, url)
+	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations))
+	written := make([]atomic.Int64, 20) // the last acknowledged write of each user
+	opened.Rebalance(t, url, func(ctx context.Context, n int) error {
+		user := n % len(written)
+		w := ss.Write{Collection: "bookmarks", Now: ss.Timestamp(1_700_000_000_000), MaxNames: 10}
+		_, err := s.Put(ctx, ss.Owner{UID: int64(1 + user)}, w, ss.Update{ID: strconv.Itoa(n), Payload: ss.Some([]byte("x"))})
+		if err == nil {
+			written[user].Add(1)
+		}
+		return err
+	})
+	for user := range written {
+		us, err := s.Usage(t.Context(), ss.Owner{UID: int64(1 + user)}, 1_700_000_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := written[user].Load(); len(us.Collections) != 1 || us.Collections[0].Records != want {
+			t.Errorf("user %d has %+v after %d writes", user, us.Collections, want)
+		}
 	}
 }

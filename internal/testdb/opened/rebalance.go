@@ -1,0 +1,144 @@
+package opened
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// rebalancing bounds the moves of a few small shards.
+const rebalancing = 5 * time.Minute
+
+// FewShards makes the tables of an empty Citus database have few shards, so
+// that to move them takes seconds. Call it before the migrations.
+func FewShards(t testing.TB, url string) {
+	t.Helper()
+	conn := connect(t, url)
+	execute(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.shard_count = 4`)
+}
+
+// Rebalance drains a worker and rebalances onto it again, by the statements of
+// docs/postgresql.md, while write is called all the time by several callers. No
+// write may fail; write gets numbers that count up.
+func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) error) {
+	t.Helper()
+	conn := connect(t, url)
+	worker := strings.SplitN(one(t, conn, `SELECT nodename || ' ' || nodeport FROM pg_dist_node WHERE shouldhaveshards ORDER BY nodeid LIMIT 1`), " ", 2)
+	if workers := one(t, conn, `SELECT count(*)::text FROM pg_dist_node WHERE shouldhaveshards`); workers == "1" {
+		t.Skip("the cluster has one worker, which cannot be drained")
+	}
+	placements := func() string {
+		return one(t, conn, `SELECT count(*)::text FROM citus_shards WHERE citus_table_type = 'distributed' AND nodename = $1 AND nodeport = $2::int`, worker[0], worker[1])
+	}
+	if placements() == "0" {
+		t.Fatal("the worker has no shards before")
+	}
+	stop := writing(t, write)
+	guided(t, conn, worker, `SELECT citus_drain_node('worker1.example.org', 5432)`)
+	if n := placements(); n != "0" {
+		t.Errorf("the drained worker has %s shards", n)
+	}
+	guided(t, conn, worker, `SELECT citus_set_node_property('worker1.example.org', 5432, 'shouldhaveshards', true)`)
+	guided(t, conn, worker, `SELECT citus_rebalance_start()`)
+	guided(t, conn, worker, `SELECT citus_rebalance_wait()`)
+	if placements() == "0" {
+		t.Error("the worker has no shards after")
+	}
+	if n := stop(); n < 10 {
+		t.Errorf("only %d writes were made meanwhile", n)
+	}
+}
+
+// writing calls write by several callers until stop, which returns how often.
+func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var mu sync.Mutex // guards n
+	n := 0
+	next := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return n
+	}
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := next()
+				if err := write(context.WithoutCancel(ctx), i); err != nil {
+					t.Errorf("write %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	return func() int {
+		cancel()
+		group.Wait()
+		return n
+	}
+}
+
+// guided runs a statement that the guide has, on the test's worker.
+func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), "docs", "postgresql.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), sql+";") {
+		t.Fatalf("docs/postgresql.md does not have the statement %s", sql)
+	}
+	execute(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
+}
+
+// root is the folder of the repository.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for err == nil && dir != "/" {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatal("the test does not run in the repository")
+	return ""
+}
+
+func connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func execute(t testing.TB, conn *pgx.Conn, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rebalancing)
+	defer cancel()
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func one(t testing.TB, conn *pgx.Conn, sql string, args ...any) (value string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rebalancing)
+	defer cancel()
+	if err := conn.QueryRow(ctx, sql, args...).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
