@@ -48,7 +48,12 @@ func TestRun(t *testing.T) {
 			},
 			"start":   {`sqlite`},
 			"budgets": {`PUT 500 B \| sqlite`, `GET 100 full \| sqlite`, `ext put 500 B \| sqlite`, `ext get 500 B \| sqlite`},
-			"rows":    {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
+			"disk": {
+				`Sync, 200 B \| sqlite \| 400`, `Sync, 500 B \| sqlite \| 400`, `Sync, 1,000 B \| sqlite \| 400`, `Sync, 10,000 B \| sqlite \| 100`,
+				`extension, 200 B \| sqlite \| 400`, `extension, 1,000 B \| sqlite \| 400`,
+				`extension, text of 64 KiB \| sqlite \| 10`, `extension, digits of 64 KiB \| sqlite \| 10`,
+			},
+			"rows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
 		},
 		"extension storage": {
 			"ext": {
@@ -94,7 +99,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 		batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2, uploads: 2, downloads: 2, download: 100,
 		users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
 		extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200}, events: 1000,
-		hotCallers: []int{1, 2},
+		hotCallers: []int{1, 2}, diskRecords: 400,
 	}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {

@@ -72,6 +72,7 @@ type size struct {
 	extSpread     int   // installs of the last line of that table
 	events        int   // that wait for a relay
 	hotCallers    []int // numbers of connections that write one record
+	diskRecords   int   // whose size on the disk is measured
 }
 
 // records of a batch, which on Spanner must fit into one commit.
@@ -87,7 +88,7 @@ var full = size{
 	uploads: 64, downloads: 16, download: 10_000,
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
-	hotCallers: []int{1, 64, 240},
+	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
 }
 
 func main() {

@@ -46,6 +46,7 @@ func services() []entry {
 			{name: "neighbour", head: neighbourHead, measure: measureNeighbours},
 			{name: "budgets", head: budgetsHead, measure: measureBudgets},
 			{name: "rows", slow: true, head: syncRowsHead, measure: sync.measureRows},
+			{name: "disk", slow: true, head: diskHead, measure: measureDisk},
 		}},
 		{service: ext, part: "ext", parts: []part{
 			{name: "extkeys", head: extKeysHead, measure: ext.measureKeys},

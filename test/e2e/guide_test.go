@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -188,4 +189,30 @@ func blocks(text, info string) (all []string) {
 		all = append(all, m[1])
 	}
 	return all
+}
+
+// TestSQLOfGuides runs the queries that guides have operators run on PostgreSQL.
+// Those of Citus need a cluster, and those of an extension need the extension.
+func TestSQLOfGuides(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url)
+	s.Verb("migrate")
+	psql, ran := binary.Program(t, "psql"), 0
+	for _, name := range []string{"capacity.md", "postgresql.md"} {
+		for _, sql := range blocks(guide(t, name), "sql") {
+			if strings.Contains(sql, "citus") || strings.Contains(sql, "CREATE EXTENSION") {
+				continue
+			}
+			cmd := exec.Command(psql, "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--dbname="+url)
+			cmd.Stdin = strings.NewReader(sql)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s\n%s", name, err, sql, out)
+			}
+			ran++
+		}
+	}
+	if ran < 4 {
+		t.Errorf("%d queries", ran)
+	}
 }

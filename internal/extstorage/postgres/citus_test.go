@@ -228,7 +228,7 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
-	opened.FewShards(t, url)
+	testdb.FewShards(t, url)
 	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations), Options{})
 	owner := func(tenant int) ext.Owner {
 		return ext.Owner{Tenant: ext.TenantID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", tenant)), Install: filledInstall}
@@ -236,7 +236,7 @@ func TestRebalance(t *testing.T) {
 	written := make([]atomic.Int64, 20) // of each tenant
 	quota := ext.DefaultQuota()
 	quota.Keys = 1 << 30
-	opened.Rebalance(t, url, func(ctx context.Context, n int) error {
+	testdb.Rebalance(t, url, func(ctx context.Context, n int) error {
 		w := ext.Write{Now: filledAt, Quota: quota, Ops: []ext.Op{
 			{Namespace: "a", Key: ext.Key(fmt.Sprint(n)), Value: "1", Metadata: canonjson.EmptyObject},
 		}}

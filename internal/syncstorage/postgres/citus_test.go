@@ -47,10 +47,10 @@ func TestDistribution(t *testing.T) {
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
-	opened.FewShards(t, url)
+	testdb.FewShards(t, url)
 	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations))
 	written := make([]atomic.Int64, 20) // the last acknowledged write of each user
-	opened.Rebalance(t, url, func(ctx context.Context, n int) error {
+	testdb.Rebalance(t, url, func(ctx context.Context, n int) error {
 		user := n % len(written)
 		w := ss.Write{Collection: "bookmarks", Now: ss.Timestamp(1_700_000_000_000), MaxNames: 10}
 		_, err := s.Put(ctx, ss.Owner{UID: int64(1 + user)}, w, ss.Update{ID: strconv.Itoa(n), Payload: ss.Some([]byte("x"))})

@@ -1,4 +1,4 @@
-package opened
+package testdb
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const rebalancing = 5 * time.Minute
 func FewShards(t testing.TB, url string) {
 	t.Helper()
 	conn := connect(t, url)
-	execute(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.shard_count = 4`)
+	command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.shard_count = 4`)
 }
 
 // Rebalance drains a worker and rebalances onto it again, by the statements of
@@ -97,7 +97,7 @@ func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	if !strings.Contains(string(text), sql+";") {
 		t.Fatalf("docs/postgresql.md does not have the statement %s", sql)
 	}
-	execute(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
+	command(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
 }
 
 // root is the folder of the repository.
@@ -124,7 +124,7 @@ func connect(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-func execute(t testing.TB, conn *pgx.Conn, sql string) {
+func command(t testing.TB, conn *pgx.Conn, sql string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rebalancing)
 	defer cancel()
