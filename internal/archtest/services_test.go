@@ -67,6 +67,7 @@ var ground = []helper{
 	{name: "internal/obs", libs: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{name: "internal/sweep"},
 	{name: "internal/db/migrate"},
+	{name: "internal/db/secrethash", libs: []string{"golang.org/x/crypto/argon2"}},
 	{name: "internal/db/sqlitedb", libs: []string{"golang.org/x/sys/unix", "golang.org/x/sys/windows", "zombiezen.com/go/sqlite"}},
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/genproto", "google.golang.org/grpc"}},

@@ -33,7 +33,7 @@ type Database struct {
 	// SQLite file always is.
 	MigrateAtStart bool
 
-	set  migrate.Set
+	sets []migrate.Set // of the server and of the service
 	conn connection
 	file *sqlitedb.DB // nil: not embedded
 }
@@ -44,6 +44,8 @@ type pool interface {
 	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Connections() (active, idle, most int)
 	Waits() (n int64, total time.Duration)
+	SecretHashes(ctx context.Context, service string) (map[string]string, error)
+	SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error)
 }
 
 // connection is a pool that can be closed.
@@ -64,13 +66,39 @@ func (c closing) Close() error { c.close(); return nil }
 func (d *Database) Embedded() bool { return d.file != nil }
 
 // Migrate applies the migrations that the database still needs.
-func (d *Database) Migrate(ctx context.Context) ([]migrate.Migration, error) {
-	return d.conn.Migrate(ctx, d.set)
+func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
+	return d.eachSet(ctx, d.conn.Migrate)
 }
 
 // Pending returns the migrations that the database still needs.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
-	return d.conn.Pending(ctx, d.set)
+	return d.eachSet(ctx, d.conn.Pending)
+}
+
+// eachSet calls fn for the tables of the server and for those of the service.
+func (d *Database) eachSet(
+	ctx context.Context, fn func(context.Context, migrate.Set) ([]migrate.Migration, error),
+) (all []migrate.Migration, err error) {
+	for _, set := range d.sets {
+		some, err := fn(ctx, set)
+		all = append(all, some...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// SecretHashes returns the hashes (package secrethash) of the secrets that the data of
+// the service depends on, by setting; nil while the table of them is missing.
+func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
+	return d.conn.SecretHashes(ctx, d.Service)
+}
+
+// SetSecretHash replaces the hash old of a secret, "" for none. It reports whether it
+// did: another process may have been faster.
+func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
+	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
 // Connections counts the connections in use, the idle ones, and how many there

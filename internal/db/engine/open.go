@@ -97,17 +97,23 @@ func Open[S any](ctx context.Context, o *Opener, service string, s settings.Data
 	db = &Database{Service: service, Target: t, Wait: s.PoolConnectionTimeout}
 	switch t.Kind {
 	case SQLite:
-		return openBackend(db, b.SQLite, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
+		return openBackend(db, b.SQLite, sqlitedb.ServerMigrations, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
 	case Spanner:
-		return openBackend(db, b.Spanner, func() (*spannerdb.DB, error) { return o.openSpanner(ctx, db, s, b.SpannerOptions) })
+		return openBackend(db, b.Spanner, spannerdb.ServerMigrations, func() (*spannerdb.DB, error) { return o.openSpanner(ctx, db, s, b.SpannerOptions) })
 	default:
-		return openBackend(db, b.Postgres, func() (*pgdb.DB, error) { return o.openPostgres(ctx, db, s) })
+		return openBackend(db, b.Postgres, pgdb.ServerMigrations, func() (*pgdb.DB, error) { return o.openPostgres(ctx, db, s) })
 	}
 }
 
-func openBackend[DB, S any](db *Database, b Backend[DB, S], open func() (DB, error)) (store S, _ *Database, err error) {
-	if db.set, err = b.Migrations(); err != nil {
-		return store, nil, err
+func openBackend[DB, S any](
+	db *Database, b Backend[DB, S], server func() (migrate.Set, error), open func() (DB, error),
+) (store S, _ *Database, err error) {
+	for _, load := range []func() (migrate.Set, error){server, b.Migrations} {
+		set, err := load()
+		if err != nil {
+			return store, nil, err
+		}
+		db.sets = append(db.sets, set)
 	}
 	opened, err := open()
 	if err != nil {

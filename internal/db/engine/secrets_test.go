@@ -1,0 +1,132 @@
+package engine_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"holdfast/internal/conf/settings"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/spannerdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/obs"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/spannertest"
+)
+
+// openAt opens the database of a service without tables of its own, as a process does.
+func openAt(t *testing.T, service, url, emulator string) *engine.Database {
+	t.Helper()
+	none := func() (migrate.Set, error) { return migrate.Set{Service: service}, nil }
+	s := settings.DefaultDatabase()
+	s.DatabaseURL = url
+	o := &engine.Opener{Data: t.TempDir(), Create: true, Metrics: obs.NewMetrics("test", "")}
+	_, db, err := engine.Open(t.Context(), o, service, s, engine.Backends[any]{
+		SQLite:         engine.Backend[*sqlitedb.DB, any]{Migrations: none, New: func(*sqlitedb.DB) any { return nil }},
+		Postgres:       engine.Backend[*pgdb.DB, any]{Migrations: none, New: func(*pgdb.DB) any { return nil }},
+		Spanner:        engine.Backend[*spannerdb.DB, any]{Migrations: none, New: func(*spannerdb.DB) any { return nil }},
+		SpannerOptions: func(o *spannerdb.Options) { o.EmulatorHost = emulator },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// TestSecretHashes: each engine keeps the hashes of secrets for each service, and of
+// processes that write at once one wins.
+func TestSecretHashes(t *testing.T) {
+	t.Parallel()
+	for name, create := range map[string]func(t *testing.T) (url, emulator string){
+		"sqlite":   func(t *testing.T) (string, string) { return "sqlite:" + filepath.Join(testdb.SQLite(t), "test.db"), "" },
+		"postgres": func(t *testing.T) (string, string) { return testdb.PostgresDatabase(t), "" },
+		"spanner": func(t *testing.T) (string, string) {
+			emulator, database := spannertest.Database(t)
+			return "spanner://" + database, emulator
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, emulator := create(t)
+			processes := []*engine.Database{openAt(t, "a", url, emulator), openAt(t, "a", url, emulator), openAt(t, "a", url, emulator)}
+			db := processes[0]
+			if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes != nil {
+				t.Fatalf("before the migration: %v, %v", hashes, err)
+			}
+			if pending, err := db.Pending(t.Context()); err != nil || len(pending) != 1 {
+				t.Errorf("before the migration %d are pending, %v", len(pending), err)
+			}
+			for _, err := range testdb.Together(len(processes), func(i int) error {
+				_, err := processes[i].Migrate(t.Context())
+				return err
+			}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes == nil || len(hashes) != 0 {
+				t.Fatalf("after the migration: %v, %v", hashes, err)
+			}
+			race(t, processes, "", "first")
+			hashes, err := db.SecretHashes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			race(t, processes, hashes["a.x"], "second")
+			if changed, err := db.SetSecretHash(t.Context(), "a.x", hashes["a.x"], "late"); err != nil || changed {
+				t.Errorf("replaced a hash that is not there any more: %v, %v", changed, err)
+			}
+			if changed, err := db.SetSecretHash(t.Context(), "a.y", "", "other"); err != nil || !changed {
+				t.Errorf("another setting: %v, %v", changed, err)
+			}
+			if hashes, err = db.SecretHashes(t.Context()); err != nil || len(hashes) != 2 || hashes["a.y"] != "other" {
+				t.Errorf("both: %v, %v", hashes, err)
+			}
+
+			other := openAt(t, "b", url, emulator)
+			if applied, err := other.Migrate(t.Context()); err != nil || len(applied) != 0 {
+				t.Errorf("another service in the database applied %d migrations, %v", len(applied), err)
+			}
+			if hashes, err := other.SecretHashes(t.Context()); err != nil || len(hashes) != 0 {
+				t.Errorf("another service sees %v, %v", hashes, err)
+			}
+		})
+	}
+}
+
+// race has all processes replace one hash at once.
+func race(t *testing.T, processes []*engine.Database, old, name string) {
+	t.Helper()
+	won := make([]bool, len(processes))
+	for _, err := range testdb.Together(len(processes), func(i int) (err error) {
+		won[i], err = processes[i].SetSecretHash(t.Context(), "a.x", old, fmt.Sprint(name, i))
+		return err
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hashes, err := processes[0].SecretHashes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	winners := 0
+	for i := range won {
+		if won[i] {
+			winners++
+			if hashes["a.x"] != fmt.Sprint(name, i) {
+				t.Errorf("%s: process %d won and the hash is %q", name, i, hashes["a.x"])
+			}
+		}
+	}
+	if winners != 1 {
+		t.Errorf("%s: %d processes won", name, winners)
+	}
+}

@@ -1,0 +1,54 @@
+package pgdb
+
+import (
+	"context"
+	"embed"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/migrate"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// ServerMigrations are the tables that the server keeps beside those of a service.
+func ServerMigrations() (migrate.Set, error) {
+	return migrate.Load("server", migrations, "migrations")
+}
+
+var (
+	readSecretHashes = Statement{"secrets.read", `SELECT setting, hashed FROM secret_hashes WHERE service = $1::text`}
+	addSecretHash    = Statement{"secrets.add", `
+		INSERT INTO secret_hashes (service, setting, hashed) VALUES ($1::text, $2::text, $3::text) ON CONFLICT DO NOTHING`}
+	replaceSecretHash = Statement{"secrets.replace", `
+		UPDATE secret_hashes SET hashed = $3::text, recorded_at = now() AT TIME ZONE 'UTC'
+		WHERE service = $1::text AND setting = $2::text AND hashed = $4::text`}
+)
+
+// SecretHashes returns the hashes of a service's secrets by setting; nil while the
+// table is missing.
+func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
+	var setting, hash string
+	err = db.ForEach(ctx, readSecretHashes, []any{service}, func() { hashes = map[string]string{} }, func() error {
+		hashes[setting] = hash
+		return nil
+	}, &setting, &hash)
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == "42P01" {
+		return nil, nil
+	}
+	return hashes, err
+}
+
+// SetSecretHash replaces the hash old of a service's secret, "" for none. It reports
+// whether it did: another process may have been faster.
+func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
+	var n int64
+	if old == "" {
+		n, err = db.Exec(ctx, addSecretHash, service, setting, hash)
+	} else {
+		n, err = db.Exec(ctx, replaceSecretHash, service, setting, hash, old)
+	}
+	return n == 1, err
+}

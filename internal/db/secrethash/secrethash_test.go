@@ -1,0 +1,79 @@
+package secrethash
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHash(t *testing.T) {
+	t.Parallel()
+	const secret = "correct horse"
+	text := New(secret)
+	if again := New(secret); again == text || strings.Contains(text, secret) {
+		t.Errorf("not salted, or it shows the secret: %s, %s", text, again)
+	}
+	h, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{"", "correct horse ", "Correct horse", strings.Repeat(secret, 100)} {
+		if h.Matches(other) {
+			t.Errorf("the hash of %q matches %q", secret, other)
+		}
+	}
+	if !h.Matches(secret) {
+		t.Error("the hash does not match its secret")
+	}
+}
+
+// TestKnown: a hash that an earlier release has made stays good, also when the costs
+// have changed since.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	for secret, text := range map[string]string{
+		"known":   "$argon2id$v=19$m=8192,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$vxWR1q71r7M9csxT7L6RZSd//FZi/9AuHlhSjaZEZwI",
+		"cheaper": "$argon2id$v=19$m=64,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$WEOBCh/QSzBfZU7SyM1Pn0q5hYJFd0OHovb+UAwKB2k",
+	} {
+		if h, err := Parse(text); err != nil || !h.Matches(secret) {
+			t.Errorf("%s: %v", secret, err)
+		}
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	good := New("x")
+	for _, text := range []string{
+		"", "x", strings.TrimPrefix(good, "$"), good + "$", good[:len(good)-4],
+		strings.Replace(good, "argon2id", "scrypt", 1),
+		strings.Replace(good, "v=19", "v=16", 1),
+		strings.Replace(good, "m=4096", "m=99999999", 1),
+		strings.Replace(good, "m=4096", "m=-1", 1),
+		strings.Replace(good, "t=3", "t=999999", 1),
+		strings.Replace(good, "t=3", "t=0", 1),
+		strings.Replace(good, "p=1", "p=4", 1),
+	} {
+		if _, err := Parse(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+// TestCost: a hash is slow enough to hinder guessing, and does not delay a start.
+func TestCost(t *testing.T) {
+	h, err := Parse(New("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fastest := time.Hour
+	for range 5 {
+		start := time.Now()
+		h.Matches("x")
+		fastest = min(fastest, time.Since(start))
+	}
+	t.Logf("a hash takes %v", fastest)
+	if fastest < time.Millisecond {
+		t.Errorf("a hash takes %v: guessing is cheap", fastest)
+	}
+}
