@@ -47,7 +47,11 @@ type Options struct {
 	Migrate bool        // Serve migrates database servers too
 	Leave   bool        // tables and nodes stay as they are
 	Lock    bool        // another server must not use the SQLite files
-	Notify  string      // socket of the service manager to notify, or ""
+	// NoSecrets says that secrets which are neither set nor in the secrets file may be
+	// made up, for this process only.
+	NoSecrets  bool
+	NewSecrets bool   // secrets that the data was not written with are accepted and recorded
+	Notify     string // socket of the service manager to notify, or ""
 
 	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; "" when
 	// the server is to set the limit itself.
@@ -68,11 +72,17 @@ type App struct {
 	traces   *obs.Traces
 	now      clock.Clock
 	resolver *web.Resolver
-	gate     *web.Gate       // of the main and the internal listener
-	memory   *web.Memory     // likewise
-	unsaved  map[string]bool // secrets that were generated for this process only
+	gate     *web.Gate   // of the main and the internal listener
+	memory   *web.Memory // likewise
 	engines  *engine.Opener
 	opened   []*opened
+
+	instance   *instance
+	made       map[string]bool // secrets by setting that this process has generated
+	unsaved    map[string]bool // those that are for this process only
+	newFile    bool            // the secrets file was created
+	newSecrets bool            // Options.NewSecrets
+	hasher     hasher
 }
 
 // opened is an open service under its name.
@@ -80,6 +90,9 @@ type opened struct {
 	name  string
 	turns *fair.Pool // of its requests at its database; nil without one
 	*service.Opened
+
+	bound   []boundSecret
+	secrets verification
 }
 
 // newTurns lets as many requests of a service use its database at once as it can
@@ -94,7 +107,7 @@ func newTurns(s *service.Opened) *fair.Pool {
 // Open opens every service that is enabled. Embedded databases are migrated;
 // database servers may be away. The caller must Close.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock, newSecrets: o.NewSecrets}
 	if a.now == nil {
 		a.now = clock.System
 	}
@@ -111,7 +124,10 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.resolver, err = web.NewResolver(a.cfg.Server.PublicURL, a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
 	}
-	if err := a.secrets(o.Create); err != nil {
+	if err := a.secrets(o.absentSecrets()); err != nil {
+		return nil, err
+	}
+	if a.instance, err = newInstance(a.server().MasterSecrets, a.data); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -139,7 +155,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
 	})
 	if open != nil {
-		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open}) // also when it failed half way: Close closes it
+		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, bound: a.boundSecrets(&s)}) // also when it failed half way: Close closes it
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
 		return nil // no server of a release with this service has been started on this data yet
@@ -262,10 +278,13 @@ func (a *App) unready(ctx context.Context) map[string]error {
 	defer cancel()
 	unready := map[string]error{}
 	for _, s := range a.opened {
-		if s.Ready == nil {
-			continue
+		if s.Ready != nil {
+			if err := s.Ready(ctx); err != nil {
+				unready[s.name] = err
+				continue
+			}
 		}
-		if err := s.Ready(ctx); err != nil {
+		if err := s.secrets.unverified(); err != nil {
 			unready[s.name] = err
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -45,13 +44,35 @@ func ConfigFindings(file string, report conf.Report, err error) []service.Findin
 // checkTimeout bounds each thing that is reached.
 const checkTimeout = 10 * time.Second
 
+// check is what the parts of Check share.
+type check struct {
+	cfg  *Config
+	data string
+
+	// secretsBroken says that the secrets file cannot be used, so no secret is compared.
+	secretsBroken bool
+	// secretsLost says that there is no secret where data was written with one.
+	secretsLost bool
+	// usesFolder says that something is kept in the data folder.
+	usesFolder bool
+	folders    []folder // of embedded databases, besides the data folder
+}
+
+// folder is where a service has an embedded database.
+type folder struct{ what, dir string }
+
 // Check reaches everything that is configured. It changes nothing.
 func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
-	found := checkFiles(cfg, data)
+	c := &check{cfg: cfg, data: data}
+	secrets := c.secrets()
+	var databases []service.Finding
 	for _, s := range cfg.Services {
-		found = append(found, checkService(ctx, cfg, s, data)...)
+		databases = append(databases, c.service(ctx, s)...)
 	}
-	found = append(found, checkListeners(cfg)...)
+	if c.secretsLost {
+		secrets = c.missingSecrets(secrets)
+	}
+	found := slices.Concat(c.checkFolders(), secrets, databases, c.listeners(ctx), c.certificate())
 	if cfg.Server.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, cfg))
 	} else if !loopback(cfg.Server.Listen) {
@@ -68,53 +89,23 @@ func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
 	return found
 }
 
-// checkFiles looks at the data folder and the secrets in it.
-func checkFiles(cfg *Config, data string) []service.Finding {
-	info, err := os.Stat(data)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return []service.Finding{{State: service.OK, What: "data folder", Says: data + " will be created at the first start"}}
-	case err != nil:
-		return []service.Finding{{State: service.Wrong, What: "data folder", Says: err.Error(), Fix: "choose another with --data"}}
-	case !info.IsDir():
-		return []service.Finding{{State: service.Wrong, What: "data folder", Says: data + " is not a folder", Fix: "choose another with --data"}}
-	}
-	found := []service.Finding{writable(data)}
-	if _, _, err := loadSecrets(data, false, nil); err == nil {
-		found = append(found, service.Finding{State: service.OK, What: "secrets", Says: filepath.Join(data, SecretsFile)})
-	} else if cfg.Server.MasterSecret == "" {
-		found = append(found, service.Finding{State: service.Warning, What: "secrets", Says: err.Error()})
-	}
-	return found
-}
-
-func writable(dir string) service.Finding {
-	f, err := os.CreateTemp(dir, ".check-*")
-	if err != nil {
-		return service.Finding{State: service.Wrong, What: "data folder", Says: "cannot be written: " + err.Error(), Fix: "chown it to the user that runs holdfast"}
-	}
-	err = errors.Join(f.Close(), os.Remove(f.Name()))
-	if err != nil {
-		return service.Finding{State: service.Wrong, What: "data folder", Says: err.Error()}
-	}
-	return service.Finding{State: service.OK, What: "data folder", Says: dir + " is writable"}
-}
-
-// checkService opens a service without creating or changing anything, and reaches
-// its databases.
-func checkService(ctx context.Context, cfg *Config, s service.Service, data string) []service.Finding {
+// service opens a service without creating or changing anything, and reaches its
+// databases.
+func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
 	if !s.Config.IsEnabled() {
 		return []service.Finding{{State: service.OK, What: what, Says: "the service is off"}}
 	}
+	c.usesFolder = c.usesFolder || s.KeepsFiles != nil && s.KeepsFiles()
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	one := *cfg
+	one := *c.cfg
 	one.Services = []service.Service{s}
-	// A check signs nothing, so it needs no real secrets.
 	for _, secret := range one.generated() {
+		if secret.unset && c.secretsBroken {
+			secret.set(strings.Repeat("check", 8)) // a check signs nothing
+		}
 		if secret.unset {
-			secret.set(strings.Repeat("check", 8))
 			defer secret.set("")
 		}
 	}
@@ -124,21 +115,36 @@ func checkService(ctx context.Context, cfg *Config, s service.Service, data stri
 		}
 		return otherwise
 	}
-	a, err := Open(ctx, Options{Config: &one, Data: data, LogTo: io.Discard, Quiet: true, Leave: true})
+	a, err := Open(ctx, Options{Config: &one, Data: c.data, LogTo: io.Discard, Quiet: true, Leave: true, NoSecrets: true})
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
+		c.keptIn(what, missing.Path)
 		return []service.Finding{{State: service.OK, What: what, Says: missing.Path + " will be created at the first start"}}
 	}
 	if err != nil {
-		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")}}
+		how := fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")
+		if errors.Is(err, fs.ErrPermission) {
+			how = "chown the file and its folder to the user that runs holdfast"
+		}
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
 	defer func() { _ = a.Close() }() // nothing was written
 	var found []service.Finding
 	start := fix("start the database, or correct " + s.Name + ".database_url")
 	for _, d := range a.databases() {
+		if d.Embedded() {
+			c.keptIn(what, d.Target.Path)
+		}
 		found = append(found, checkDatabase(ctx, d, what, start)...)
 	}
 	wrong := func(f service.Finding) bool { return f.State == service.Wrong }
-	if slices.ContainsFunc(found, wrong) || a.opened[0].Inspect == nil {
+	if slices.ContainsFunc(found, wrong) || len(a.opened) == 0 {
+		return found
+	}
+	if !c.secretsBroken {
+		more, lost := a.checkBound(ctx, a.opened[0])
+		found, c.secretsLost = append(found, more...), c.secretsLost || lost
+	}
+	if a.opened[0].Inspect == nil {
 		return found
 	}
 	more, err := a.opened[0].Inspect(ctx)
@@ -146,6 +152,35 @@ func checkService(ctx context.Context, cfg *Config, s service.Service, data stri
 		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
 	}
 	return append(found, more...)
+}
+
+// checkBound compares the secrets of a service with those that its data was written
+// with. lost means that there is none where there was one.
+func (a *App) checkBound(ctx context.Context, s *opened) (found []service.Finding, lost bool) {
+	all, err := s.compareSecrets(ctx, &a.hasher, patience)
+	if errors.Is(err, errNoTable) {
+		return nil, false // a pending migration, which is a finding of its own
+	}
+	what := s.name + " secrets"
+	if err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error()}}, false
+	}
+	for _, c := range all {
+		f := service.Finding{State: service.OK, What: what}
+		switch c.like {
+		case same:
+			f.Says = c.setting + " is the secret that the data was written with"
+		case sameAsOld:
+			f.Says = c.setting + " is new; the data was written with one of the old ones, which are accepted too"
+		case unrecorded:
+			f.Says = c.setting + " will be recorded at the next start"
+		case different:
+			f.State = service.Wrong
+			f.Says, f.Fix = describe([]comparison{c}, a.data)
+		}
+		found, lost = append(found, f), lost || c.like == different && c.made
+	}
+	return found, lost
 }
 
 // checkDatabase reaches a database.
@@ -183,24 +218,6 @@ func migrations(n int) string {
 		return "1 migration"
 	}
 	return fmt.Sprintf("%d migrations", n)
-}
-
-// checkListeners says whether the addresses are free, or this server's own.
-func checkListeners(cfg *Config) []service.Finding {
-	var found []service.Finding
-	for _, l := range cfg.listeners() {
-		if l.Address == "" {
-			continue
-		}
-		ln, err := net.Listen("tcp", l.Address)
-		if err != nil {
-			found = append(found, service.Finding{State: service.Warning, What: l.Setting, Says: err.Error(), Fix: "nothing, if that is a running holdfast; else choose another address"})
-			continue
-		}
-		_ = ln.Close()
-		found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
-	}
-	return found
 }
 
 func loopback(addr string) bool {

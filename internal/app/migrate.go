@@ -15,6 +15,9 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	if err == nil {
 		err = a.settleServices(ctx)
 	}
+	if err == nil {
+		err = a.migrateSecrets(ctx)
+	}
 	return lines, err
 }
 

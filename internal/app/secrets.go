@@ -6,23 +6,35 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/ident"
 )
 
 // SecretsFile is the name of the file in the data folder that holds what the
-// server has generated for itself.
+// server has generated for itself. It is TOML in the form of the configuration:
+// section and key are those of the setting.
 const SecretsFile = "secrets.toml"
+
+// minMasterSecret is the length below which a master secret can be guessed.
+const minMasterSecret = 32
+
+// The settings of the server that are generated.
+const (
+	masterSetting = "server.master_secret"
+	adminSetting  = "server.admin_token"
+)
 
 // secret is a setting that the server generates when it is unset.
 type secret struct {
-	name  string
-	unset bool
-	set   func(string)
+	setting string // SECTION.KEY
+	unset   bool
+	set     func(string)
 }
 
 // generated are the settings that the server can generate: its own and those of
@@ -30,104 +42,168 @@ type secret struct {
 func (c *Config) generated() []secret {
 	srv := &c.Server
 	all := []secret{
-		{"master_secret", srv.MasterSecret == "", func(s string) { srv.MasterSecret = conf.Secret(s) }},
-		{"admin_token", srv.AdminToken == "", func(s string) { srv.AdminToken = conf.Secret(s) }},
+		{masterSetting, srv.MasterSecret == "", func(s string) { srv.MasterSecret = conf.Secret(s) }},
+		{adminSetting, srv.AdminToken == "", func(s string) { srv.AdminToken = conf.Secret(s) }},
 	}
 	for _, s := range c.enabled() {
 		for _, own := range s.Secrets {
-			all = append(all, secret{own.Name, *own.Setting == "", func(s string) { *own.Setting = s }})
+			all = append(all, secret{s.Name + "." + own.Name, *own.Setting == "", func(s string) { *own.Setting = s }})
 		}
 	}
 	return all
 }
 
+// absent says what happens to secrets that are neither set nor in the secrets file.
+type absent int
+
+const (
+	mustExist absent = iota // the file must exist; a secret that it does not have is made up
+	makeUp                  // they are made up for this process
+	create                  // they are generated and saved
+)
+
+// absentSecrets is what the options say about secrets that are not there.
+func (o *Options) absentSecrets() absent {
+	switch {
+	case o.NoSecrets:
+		return makeUp
+	case o.Create:
+		return create
+	}
+	return mustExist
+}
+
 // secrets completes the configuration by what the server generated.
-func (a *App) secrets(create bool) error {
+func (a *App) secrets(how absent) error {
 	var unset []secret
-	var names []string
+	var settings []string
 	for _, s := range a.cfg.generated() {
 		if s.unset {
 			unset = append(unset, s)
-			names = append(names, s.name)
+			settings = append(settings, s.setting)
 		}
 	}
 	if len(unset) == 0 {
 		return nil
 	}
-	if create {
+	if how == create {
 		if err := engine.MakeFolder(a.data); err != nil {
 			return err
 		}
 	}
-	values, unsaved, err := loadSecrets(a.data, create, names)
+	loaded, err := loadSecrets(a.data, how, settings)
 	if err != nil {
 		return err
 	}
 	for _, s := range unset {
-		s.set(values[s.name])
+		s.set(loaded.values[s.setting])
 	}
-	a.unsaved = unsaved
+	a.made, a.newFile = loaded.made, loaded.newFile
+	if how != create {
+		a.unsaved = loaded.made
+	}
 	return nil
 }
 
-// loadSecrets reads the named secrets from the file of a data folder. With
-// create it makes the file and adds to it what a newer release needs; without,
-// those that the file does not have are generated for this process only and
-// named in unsaved.
-func loadSecrets(data string, create bool, names []string) (values map[string]string, unsaved map[string]bool, err error) {
+// loadedSecrets are secrets by setting.
+type loadedSecrets struct {
+	values  map[string]string
+	made    map[string]bool // those that were not in the file
+	newFile bool            // the file was created
+}
+
+// loadSecrets returns secrets from the file of a data folder. With create it makes
+// the file and adds to it what a newer release needs.
+func loadSecrets(data string, how absent, settings []string) (loaded loadedSecrets, err error) {
 	path := filepath.Join(data, SecretsFile)
-	values = map[string]string{}
-	text, err := os.ReadFile(path)
-	fresh := errors.Is(err, fs.ErrNotExist)
+	values, err := readSecrets(path)
+	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
-	case fresh && !create:
-		return nil, nil, fmt.Errorf("%s does not exist: start the server once, or set the secrets in the configuration", path)
-	case fresh:
+	case missing && how == mustExist:
+		return loaded, fmt.Errorf("%s does not exist: start the server once, or set the secrets in the configuration", path)
+	case missing:
+		values = map[string]string{}
 	case err != nil:
-		return nil, nil, err
-	default:
-		if err := toml.Unmarshal(text, &values); err != nil {
-			// The error of the parser may quote the line.
-			return nil, nil, fmt.Errorf("%s is not valid TOML; restore it from a backup: without the master secret every client has to sign in again", path)
-		}
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			return nil, nil, fmt.Errorf("%s can be read by others (mode %04o); run: chmod 600 %s", path, info.Mode().Perm(), path)
-		}
+		return loaded, err
 	}
-	unsaved = map[string]bool{}
-	for _, name := range names {
+	loaded = loadedSecrets{values: values, made: map[string]bool{}, newFile: missing && how == create}
+	for _, name := range settings {
 		if values[name] == "" {
 			values[name] = ident.Hex(32)
-			unsaved[name] = true
+			loaded.made[name] = true
 		}
 	}
-	if len(unsaved) == 0 || !create {
-		return values, unsaved, nil
+	if len(loaded.made) == 0 || how != create {
+		return loaded, nil
 	}
-	err = writeSecrets(path, values, fresh)
+	err = writeSecrets(path, values, missing)
 	if errors.Is(err, fs.ErrExist) {
-		return loadSecrets(data, create, names) // another process was first
+		return loadSecrets(data, how, settings) // another process was first
 	}
-	return values, nil, err
+	return loaded, err
 }
+
+// readSecrets reads the secrets file. The error is fs.ErrNotExist when there is none,
+// or a *SecretsFileError.
+func readSecrets(path string) (values map[string]string, err error) {
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err != nil:
+		return nil, &SecretsFileError{path, "cannot be read: " + service.Reason(err), "chown it to the user that runs holdfast"}
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return nil, &SecretsFileError{path, fmt.Sprintf("can be read by others (mode %04o)", info.Mode().Perm()), "run: chmod 600 " + path}
+	}
+	const restore = "restore it from a backup: without the master secret every client has to sign in again"
+	sections := map[string]map[string]string{}
+	if err := toml.Unmarshal(text, &sections); err != nil {
+		// The error of the parser may quote the line.
+		return nil, &SecretsFileError{path, "is not valid: expected TOML with sections, such as [server] with master_secret", restore}
+	}
+	values = map[string]string{}
+	for section, keys := range sections {
+		for key, value := range keys {
+			values[section+"."+key] = value
+		}
+	}
+	if len(values) == 0 {
+		return nil, &SecretsFileError{path, "is empty", restore}
+	}
+	return values, nil
+}
+
+// SecretsFileError is a secrets file that cannot be used.
+type SecretsFileError struct{ Path, What, Fix string }
+
+func (e *SecretsFileError) Error() string { return e.Path + " " + e.What + "; " + e.Fix }
 
 // writeSecrets puts the file in its place at once, so that a crash leaves the
 // old one, the new one or none. A fresh file is linked, which fails when there
 // is one: of two servers that start together both must have the same secrets.
 func writeSecrets(path string, values map[string]string, fresh bool) error {
-	text, err := toml.Marshal(values)
+	sections := map[string]map[string]string{}
+	for setting, value := range values {
+		section, key, _ := strings.Cut(setting, ".")
+		if sections[section] == nil {
+			sections[section] = map[string]string{}
+		}
+		sections[section][key] = value
+	}
+	text, err := toml.Marshal(sections)
 	if err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".secrets-*") // mode 0600
 	if err != nil {
-		return err
+		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // in place under its name, or useless
 	head := "# Generated by holdfast. Keep it secret and keep a copy: without the master\n# secret every client has to sign in again.\n"
 	_, err = f.WriteString(head + string(text))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}
 	if fresh {
 		return os.Link(f.Name(), path)

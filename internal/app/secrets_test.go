@@ -10,30 +10,43 @@ import (
 	"testing"
 )
 
-var ownSecrets = []string{"master_secret", "admin_token"}
+var ownSecrets = []string{masterSetting, adminSetting}
 
 func TestSecretsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	if _, _, err := loadSecrets(data, false, ownSecrets); err == nil || !strings.Contains(err.Error(), "start the server once") {
+	if _, err := loadSecrets(data, mustExist, ownSecrets); err == nil || !strings.Contains(err.Error(), "start the server once") {
 		t.Errorf("without a file: %v", err)
 	}
+	if made, err := loadSecrets(data, makeUp, ownSecrets); err != nil || !made.made[masterSetting] || made.newFile || made.values[masterSetting] == "" {
+		t.Errorf("for this process only: %+v, %v", made, err)
+	}
+	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
 	// Servers that start together agree.
-	made := make([]map[string]string, 8)
+	made := make([]loadedSecrets, 8)
 	var wg sync.WaitGroup
 	for i := range made {
 		wg.Go(func() {
 			var err error
-			if made[i], _, err = loadSecrets(data, true, ownSecrets); err != nil {
+			if made[i], err = loadSecrets(data, create, ownSecrets); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
+	first := 0
 	for _, s := range made {
-		if !maps.Equal(s, made[0]) || len(s["master_secret"]) != 64 || s["master_secret"] == s["admin_token"] {
+		if !maps.Equal(s.values, made[0].values) || len(s.values[masterSetting]) != 64 || s.values[masterSetting] == s.values[adminSetting] {
 			t.Errorf("secrets differ or are weak: %+v", s)
 		}
+		if s.newFile {
+			first++
+		}
+	}
+	if first != 1 {
+		t.Errorf("%d servers say that they have created the file", first)
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v, %v", entries, err)
@@ -44,42 +57,60 @@ func TestSecretsOfAnOlderRelease(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	path := filepath.Join(data, SecretsFile)
-	if err := os.WriteFile(path, []byte("master_secret = 'old'\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("[server]\nmaster_secret = 'old'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, unsaved, err := loadSecrets(data, false, ownSecrets); err != nil || !unsaved["admin_token"] || unsaved["master_secret"] {
-		t.Fatalf("of this process only: %v, %v", unsaved, err)
+	if s, err := loadSecrets(data, mustExist, ownSecrets); err != nil || !s.made[adminSetting] || s.made[masterSetting] {
+		t.Fatalf("of this process only: %+v, %v", s, err)
 	}
-	s, unsaved, err := loadSecrets(data, true, ownSecrets)
-	if err != nil || s["master_secret"] != "old" || s["admin_token"] == "" || len(unsaved) > 0 {
-		t.Fatalf("%+v, %v, %v", s, unsaved, err)
+	s, err := loadSecrets(data, create, ownSecrets)
+	if err != nil || s.values[masterSetting] != "old" || s.values[adminSetting] == "" || s.newFile {
+		t.Fatalf("%+v, %v", s, err)
 	}
-	if again, _, err := loadSecrets(data, false, ownSecrets); err != nil || !maps.Equal(again, s) {
+	if again, err := loadSecrets(data, mustExist, ownSecrets); err != nil || !maps.Equal(again.values, s.values) || len(again.made) > 0 {
 		t.Errorf("not kept: %+v, %v", again, err)
 	}
 	// What another release or service has there stays.
-	if more, _, err := loadSecrets(data, true, []string{"of_a_toy"}); err != nil || more["admin_token"] != s["admin_token"] || more["of_a_toy"] == "" {
+	if more, err := loadSecrets(data, create, []string{"toy.secret"}); err != nil || more.values[adminSetting] != s.values[adminSetting] || more.values["toy.secret"] == "" {
 		t.Errorf("%+v, %v", more, err)
 	}
 }
 
-func TestSecretsThatOthersCanRead(t *testing.T) {
+// TestUnusableSecrets: a secrets file that others can read, that is broken or empty is
+// refused, whatever is to be done where there is none, and it stays as it is.
+func TestUnusableSecrets(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
-	path := filepath.Join(data, SecretsFile)
-	if err := errors.Join(os.WriteFile(path, []byte("master_secret = 'x'\n"), 0o600), os.Chmod(path, 0o644)); err != nil { // whatever the umask is
-		t.Fatal(err)
-	}
-	if _, _, err := loadSecrets(data, true, ownSecrets); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("mode 0644: %v", err)
-	}
-	if err := os.WriteFile(path, []byte("master_secret = 'hunter2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := loadSecrets(data, true, ownSecrets); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("a broken file: %v", err)
+	for _, tc := range []struct {
+		name, text string
+		mode       os.FileMode
+		says, fix  string
+	}{
+		{"mode 0644", "[server]\nmaster_secret = 'hunter2'\n", 0o644, "can be read by others (mode 0644)", "chmod 600"},
+		{"mode 0620", "[server]\nmaster_secret = 'hunter2'\n", 0o620, "can be read by others (mode 0620)", "chmod 600"},
+		{"not TOML", "[server]\nmaster_secret = 'hunter2", 0o600, "is not valid", "restore it from a backup"},
+		{"without sections", "master_secret = 'hunter2'\n", 0o600, "expected TOML with sections", "restore it from a backup"},
+		{"not text", "[server]\nmaster_secret = 1\n", 0o600, "is not valid", "restore it from a backup"},
+		{"empty", "", 0o600, "is empty", "restore it from a backup"},
+		{"only a comment", "# hunter2\n", 0o600, "is empty", "restore it from a backup"},
+		{"only a section", "[server]\n", 0o600, "is empty", "restore it from a backup"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			data := t.TempDir()
+			path := filepath.Join(data, SecretsFile)
+			if err := errors.Join(os.WriteFile(path, []byte(tc.text), 0o600), os.Chmod(path, tc.mode)); err != nil { // whatever the umask is
+				t.Fatal(err)
+			}
+			for _, how := range []absent{mustExist, makeUp, create} {
+				_, err := loadSecrets(data, how, ownSecrets)
+				broken, ok := errors.AsType[*SecretsFileError](err)
+				if !ok || !strings.Contains(broken.What, tc.says) || !strings.Contains(broken.Fix, tc.fix) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("%v", err)
+				}
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != tc.text {
+				t.Errorf("the file is now %q, %v", text, err)
+			}
+		})
 	}
 }

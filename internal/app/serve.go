@@ -39,6 +39,9 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := a.startSecrets(ctx); err != nil {
+		return err
+	}
 	stopServices, err := a.startServices(ctx)
 	if err != nil {
 		return err
@@ -64,12 +67,13 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	})
 	drain := web.Drain{Delay: a.cfg.Server.DrainDelay, Grace: a.cfg.Server.ShutdownGrace}
 	clients, ctx := errgroup.WithContext(ctx) // without one of them the others end, too
+	clients.Go(func() error { return a.awaitSecrets(ctx) })
 	for _, l := range listeners {
 		drain := drain
 		var h http.Handler
 		switch l.name {
 		case service.Admin:
-			server := web.NewServer(a.adminHandler(&draining), web.DefaultLimits(), a.log)
+			server := web.NewServer(a.identified(l.name, a.adminHandler(&draining)), web.DefaultLimits(), a.log)
 			rest.Go(func() error { return web.Serve(background, server, l.Listener, web.Drain{Grace: time.Second}) })
 			continue
 		case service.Main:
@@ -78,7 +82,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		default:
 			h = a.otherHandler(l.name)
 		}
-		server := web.NewServer(h, a.cfg.Server.limits(), a.log)
+		server := web.NewServer(a.identified(l.name, h), a.cfg.Server.limits(), a.log)
 		server.TLSConfig = certificates.Clone()
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
@@ -151,7 +155,8 @@ func (a *App) listen() (all []listener, err error) {
 		}
 		l, err := net.Listen("tcp", c.Address)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", c.Setting, err)
+			f := cannotListen(c, err)
+			err = fmt.Errorf("%s: %s; %s", c.Setting, f.Says, f.Fix)
 			for _, open := range all {
 				err = errors.Join(err, open.Close())
 			}

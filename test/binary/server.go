@@ -56,11 +56,22 @@ func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
 // LaunchProgram is Launch of another program with the same command line.
 func LaunchProgram(t *testing.T, program, data string, vars ...string) *Server {
 	t.Helper()
+	return launch(t, program, nil, data, vars)
+}
+
+// LaunchFlags is Launch with flags of serve.
+func LaunchFlags(t *testing.T, flags []string, data string, vars ...string) *Server {
+	t.Helper()
+	return launch(t, path, flags, data, vars)
+}
+
+func launch(t *testing.T, program string, flags []string, data string, vars []string) *Server {
+	t.Helper()
 	s := &Server{t: t, Data: data, Output: &Output{}, Ended: make(chan struct{})}
 	// The ports are not looked for beforehand: over thousands of starts one
 	// would be taken when it is wanted.
 	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
-	s.Cmd = exec.Command(program, "serve")
+	s.Cmd = exec.Command(program, append([]string{"serve"}, flags...)...)
 	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
 	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)

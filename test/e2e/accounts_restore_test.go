@@ -70,7 +70,11 @@ func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
 	}
 	after, _ := fxa.signIn(t, s, "after", 1)
 	execute(t, other, string(leap[1]))
-	restored := binary.Start(t, t.TempDir(), trusts, service+other)
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "secrets.toml"), []byte(readFile(t, filepath.Join(s.Data, "secrets.toml"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restored := binary.Start(t, data, trusts, service+other)
 	again, _ := fxa.signIn(t, restored, "before", 1)
 	stranger, a := fxa.signIn(t, restored, "stranger", 1)
 	if again.UID != before.UID || stranger.UID <= after.UID || a.Status != http.StatusOK {

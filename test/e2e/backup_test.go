@@ -110,12 +110,10 @@ func TestBackupWithoutRights(t *testing.T) {
 func TestBackupBesidePostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
-	if r := binary.Run(t, env, "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
+	s.Verb("migrate")
 	dir := filepath.Join(t.TempDir(), "backup")
-	r := binary.Run(t, env, "backup", dir)
+	r := binary.Run(t, s.Env, "backup", dir)
 	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" ||
 		!strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)

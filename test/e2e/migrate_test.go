@@ -25,7 +25,7 @@ func TestNewerSchemaOnSQLite(t *testing.T) {
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
 	path := filepath.Join(s.Data, "syncstorage.db")
 	alter(t, path, `INSERT INTO schema_migrations SELECT service, version + 1, 'adds', 'of a newer release', applied_at
-		FROM schema_migrations ORDER BY version DESC LIMIT 1`)
+		FROM schema_migrations WHERE service = 'syncstorage' ORDER BY version DESC LIMIT 1`)
 	s.Kill()
 	s = binary.Start(t, s.Data)
 	c.Endpoint = s.URL + "/1.5/1"
@@ -61,7 +61,7 @@ func TestNewerSchemaOnPostgres(t *testing.T) {
 	s.Verb("migrate")
 	s.Await("/readyz", http.StatusOK)
 	execute(t, url, `INSERT INTO schema_migrations SELECT service, version + 1, 'adds', 'of a newer release'
-		FROM schema_migrations ORDER BY version DESC LIMIT 1`)
+		FROM schema_migrations WHERE service = 'syncstorage' ORDER BY version DESC LIMIT 1`)
 	if out := s.Verb("migrate"); out != "nothing to do\n" {
 		t.Errorf("migrate: %s", out)
 	}
@@ -85,7 +85,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, `migration 0001_tables`) || !strings.Contains(r.Stderr, `"bsos" already exists`) {
 		t.Errorf("a table in the way: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	execute(t, url, `DROP TABLE bsos; DROP TABLE IF EXISTS schema_migrations`)
+	execute(t, url, `DROP TABLE bsos; DROP TABLE IF EXISTS schema_migrations, secret_hashes`)
 	role := "poor_" + filepath.Base(strings.SplitN(url, "?", 2)[0])
 	execute(t, url, `CREATE ROLE `+role+` LOGIN`)
 	t.Cleanup(func() { execute(t, url, `DROP OWNED BY `+role+`; DROP ROLE `+role) })

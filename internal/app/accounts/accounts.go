@@ -83,7 +83,10 @@ func (s *Accounts) Service() service.Service {
 			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads"},
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
-		Secrets: []service.Secret{{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret}},
+		// Only browsers' own metrics have what fxa_metrics_hash_secret makes, so nothing here
+		// is bound to it.
+		Secrets:       []service.Secret{{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret}},
+		BoundToMaster: true, // storage nodes accept what it signs
 	}
 }
 

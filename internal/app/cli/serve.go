@@ -14,7 +14,7 @@ import (
 )
 
 func (c *command) serve() *cobra.Command {
-	var migrate bool
+	var migrate, newSecrets bool
 	var listen string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -35,7 +35,7 @@ func (c *command) serve() *cobra.Command {
 				return err
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
-				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true,
+				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
 				Notify: c.getenv("NOTIFY_SOCKET", ""), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
 			})
 			if err != nil {
@@ -46,11 +46,17 @@ func (c *command) serve() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "address for clients, such as :8000 for every network of the machine (server.listen)")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the tables of database servers up to date first (SQLite always is)")
+	newSecretsFlag(cmd, &newSecrets)
 	return cmd
 }
 
+func newSecretsFlag(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVar(to, "new-secrets", false, "accept and record secrets that the data was not written with; what the former have signed is refused")
+}
+
 func (c *command) migrate() *cobra.Command {
-	return &cobra.Command{
+	var newSecrets bool
+	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the tables of every configured database up to date",
 		Long: "Bring the tables of every configured database up to date. Servers of the release before\n" +
@@ -65,6 +71,8 @@ func (c *command) migrate() *cobra.Command {
 			}
 			a, err := app.Open(cmd.Context(), app.Options{
 				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
+				// Tables need no secrets: a job that only migrates may have none.
+				NoSecrets: !newSecrets, NewSecrets: newSecrets,
 			})
 			if err != nil {
 				return err
@@ -79,6 +87,8 @@ func (c *command) migrate() *cobra.Command {
 			return errors.Join(err, a.Close())
 		},
 	}
+	newSecretsFlag(cmd, &newSecrets)
+	return cmd
 }
 
 func (c *command) check() *cobra.Command {

@@ -52,12 +52,14 @@ func (s *Extensions) Service() service.Service {
 		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
 		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
 		LargestRequest: httpapi.LargestRequest,
-		Secrets:        []service.Secret{{Name: tokenSecret, Setting: &s.cfg.TokenSecret}},
+		// Tokens and cursors that clients hold are signed by it.
+		Secrets:    []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
+		KeepsFiles: func() bool { return s.cfg.Audit == "" },
 	}
 }
 
-// tokenSecret is the name of token_secret in the secrets file.
-const tokenSecret = "ext_token_key"
+// tokenSecret is the setting whose secret signs tokens.
+const tokenSecret = Name + ".token_secret"
 
 // store is what both backends are.
 type store interface {

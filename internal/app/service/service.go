@@ -29,6 +29,14 @@ type Service struct {
 	Aliases []conf.Alias // variables of the server that it replaces
 	Secrets []Secret
 
+	// BoundToMaster says that clients hold what server.master_secret has signed, so the
+	// data is of use only with the same one; see Secret.Bound.
+	BoundToMaster bool
+
+	// KeepsFiles, when set, reports whether the service needs the data folder for other
+	// files than its database.
+	KeepsFiles func() bool
+
 	// Added says that a later release than the first has added the service, so
 	// there is data without it: commands pass over it while its SQLite file does
 	// not exist.
@@ -89,8 +97,13 @@ type Config interface {
 // Secret is a setting that the server generates when the operator has not set
 // it, and keeps in its secrets file.
 type Secret struct {
-	Name    string  // in the secrets file
-	Setting *string // in Config
+	Name    string    // of the setting, in the section of the service, there and in the secrets file
+	Setting *string   // in Config
+	Old     *[]string // in Config: the setting old_NAMEs, which are accepted too; nil: there is none
+
+	// Bound says that the data is of use only with the secret. Its hash is kept in the
+	// database, and the server does not start with another one.
+	Bound bool
 }
 
 // Settings is what a check knows besides the section of its service.
@@ -109,7 +122,7 @@ type Deps struct {
 	Clock   clock.Clock
 	Data    string          // the data folder
 	Create  bool            // the data folder and files in it are created when missing
-	Unsaved map[string]bool // secrets by name that were generated for this process only
+	Unsaved map[string]bool // secrets by setting, such as "extstorage.token_secret", that were generated for this process only
 }
 
 // Server is what a service knows of the server that it is part of.

@@ -1,0 +1,387 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/secrethash"
+	"holdfast/internal/fault"
+)
+
+// boundSecret is a secret that the data of a service is bound to.
+type boundSecret struct {
+	setting string
+	value   string
+	old     []string // accepted too
+	made    bool     // by this process, because there was none
+	unsaved bool     // and for this process only
+}
+
+// boundSecrets are those of a service, from its settings.
+func (a *App) boundSecrets(s *service.Service) (all []boundSecret) {
+	add := func(setting, value string, old []string) {
+		all = append(all, boundSecret{setting, value, old, a.made[setting], a.unsaved[setting]})
+	}
+	if s.BoundToMaster {
+		masters := a.server().MasterSecrets
+		add(masterSetting, masters[0], masters[1:])
+	}
+	for _, own := range s.Secrets {
+		if !own.Bound {
+			continue
+		}
+		var old []string
+		if own.Old != nil {
+			old = *own.Old
+		}
+		add(s.Name+"."+own.Name, *own.Setting, old)
+	}
+	return all
+}
+
+// likeness is how a secret compares with the hash that a database keeps.
+type likeness int
+
+const (
+	unrecorded likeness = iota // there is no hash
+	same
+	sameAsOld // as one of the old secrets, which are accepted too
+	different
+)
+
+// hasher makes each hash once, although several services are bound to one secret.
+type hasher struct {
+	mu      sync.Mutex
+	matched map[[2]string]func() bool
+	made    map[string]func() string
+}
+
+// matches reports whether a hash is that of a secret.
+func (h *hasher) matches(hash secrethash.Hash, text, secret string) bool {
+	return once(h, &h.matched, [2]string{text, secret}, func() bool { return hash.Matches(secret) })
+}
+
+// hash returns the hash that is recorded of a secret.
+func (h *hasher) hash(secret string) string {
+	return once(h, &h.made, secret, func() string { return secrethash.New(secret) })
+}
+
+func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn func() V) V {
+	h.mu.Lock()
+	if *results == nil {
+		*results = map[K]func() V{}
+	}
+	if (*results)[key] == nil {
+		(*results)[key] = sync.OnceValue(fn)
+	}
+	result := (*results)[key]
+	h.mu.Unlock()
+	return result()
+}
+
+// compare compares the secret with a hash, "" for none.
+func (b *boundSecret) compare(h *hasher, text string) (likeness, error) {
+	switch {
+	case text == "":
+		return unrecorded, nil
+	case b.unsaved:
+		return different, nil
+	}
+	hash, err := secrethash.Parse(text)
+	switch {
+	case err != nil:
+		return different, fmt.Errorf("%s: %w", b.setting, err)
+	case h.matches(hash, text, b.value):
+		return same, nil
+	case slices.ContainsFunc(b.old, func(old string) bool { return h.matches(hash, text, old) }):
+		return sameAsOld, nil
+	}
+	return different, nil
+}
+
+// comparison is a secret beside the hash in a database.
+type comparison struct {
+	boundSecret
+	like     likeness
+	database *engine.Database
+	hash     string // that the database has
+}
+
+// errNoTable means that hashes of secrets cannot be kept yet.
+var errNoTable = fault.New(fault.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
+
+// compareSecrets compares the secrets of a service with the hashes in its databases.
+// Each database may take patience to return them.
+func (s *opened) compareSecrets(ctx context.Context, h *hasher, patience time.Duration) (all []comparison, err error) {
+	if len(s.bound) == 0 {
+		return nil, nil
+	}
+	for _, d := range s.Databases {
+		read, cancel := context.WithTimeout(ctx, patience)
+		hashes, err := d.SecretHashes(read)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		if hashes == nil {
+			return nil, errNoTable
+		}
+		for _, b := range s.bound {
+			like, err := b.compare(h, hashes[b.setting])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, comparison{b, like, d, hashes[b.setting]})
+		}
+	}
+	return all, nil
+}
+
+// verification is what is known about the secrets of an open service.
+type verification struct {
+	mu   sync.Mutex
+	done bool
+	err  error // of the last try
+}
+
+func (v *verification) set(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.done, v.err = err == nil, err
+}
+
+// unverified returns why the secrets are not verified yet; nil when they are.
+func (v *verification) unverified() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.done || v.err == nil {
+		return nil
+	}
+	return v.err
+}
+
+func (v *verification) isDone() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.done
+}
+
+// SecretsError says which secrets are not those that data was written with.
+type SecretsError struct{ Lines []string }
+
+func (e *SecretsError) Error() string { return strings.Join(e.Lines, "\n") }
+
+// How long a database server may take to return or to record the hashes.
+const (
+	startPatience = 2 * time.Second // a start does not wait longer
+	patience      = 10 * time.Second
+)
+
+// verifySecrets compares the secrets of every service with the hashes in its
+// databases, and records those that have none yet. The error is a *SecretsError when
+// one is different, and nothing is recorded then: the secrets of all services come
+// from one place, so when one is wrong the others may be too. A database server that
+// is away is left for later; others are not compared again.
+func (a *App) verifySecrets(ctx context.Context, patience time.Duration) error {
+	for {
+		all, err := a.compareAll(ctx, patience)
+		if err != nil {
+			return err
+		}
+		if wrong := a.differences(all); len(wrong) > 0 && !a.newSecrets {
+			return &SecretsError{wrong}
+		}
+		outrun, err := a.recordAll(ctx, patience, all)
+		if err != nil || !outrun {
+			return err
+		}
+	}
+}
+
+// recordAll records what is missing, always in the same order: of two processes that
+// start at once with secrets of their own one is outrun at the first secret, and finds
+// then that it has the wrong ones.
+func (a *App) recordAll(ctx context.Context, patience time.Duration, all map[*opened][]comparison) (outrun bool, err error) {
+	for _, s := range a.opened {
+		found, compared := all[s]
+		if !compared {
+			continue
+		}
+		outrun, err := a.record(ctx, patience, found)
+		if err != nil && s.isEmbedded() {
+			return false, fmt.Errorf("%s: %w", s.name, err)
+		}
+		if outrun {
+			return true, nil
+		}
+		s.secrets.set(err)
+	}
+	return false, nil
+}
+
+// compareAll compares the secrets of all services that are not verified. Hashing takes
+// longer than all else at a start, so it is spread over the processors.
+func (a *App) compareAll(ctx context.Context, patience time.Duration) (map[*opened][]comparison, error) {
+	var mu sync.Mutex
+	all := map[*opened][]comparison{}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, s := range a.opened {
+		if s.secrets.isDone() {
+			continue
+		}
+		g.Go(func() error {
+			found, err := s.compareSecrets(ctx, &a.hasher, patience)
+			if err != nil {
+				s.secrets.set(err)
+				if s.isEmbedded() {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[s] = found
+			return nil
+		})
+	}
+	return all, g.Wait()
+}
+
+// isEmbedded reports whether all databases of the service are SQLite files.
+func (s *opened) isEmbedded() bool {
+	return !slices.ContainsFunc(s.Databases, func(d *engine.Database) bool { return !d.Embedded() })
+}
+
+// differences describes the secrets that are different, each once.
+func (a *App) differences(all map[*opened][]comparison) (lines []string) {
+	by := map[string][]comparison{}
+	var settings []string
+	for _, s := range a.opened {
+		for _, c := range all[s] {
+			if c.like != different || c.unsaved {
+				continue
+			}
+			if by[c.setting] == nil {
+				settings = append(settings, c.setting)
+			}
+			by[c.setting] = append(by[c.setting], c)
+		}
+	}
+	for _, setting := range settings {
+		says, fix := describe(by[setting], a.data)
+		lines = append(lines, says+"; "+fix)
+	}
+	return lines
+}
+
+// describe says what is wrong with a secret that is different in some databases, and
+// how to fix it.
+func describe(all []comparison, data string) (says, fix string) {
+	file := filepath.Join(data, SecretsFile)
+	if abs, err := filepath.Abs(file); err == nil {
+		file = abs
+	}
+	var users []string
+	for _, c := range all {
+		users = append(users, fmt.Sprintf("%s (%s)", c.database.Service, c.database.Where))
+	}
+	setting, with := all[0].setting, strings.Join(users, " and ")
+	section, key, _ := strings.Cut(setting, ".")
+	says = fmt.Sprintf("%s is not the secret that the data was written with: %s", setting, with)
+	if all[0].made {
+		says = fmt.Sprintf("%s is lost: neither %s nor the configuration has it, and data was written with one: %s", setting, file, with)
+	}
+	return says, fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
+		file, setting, section, key)
+}
+
+// record records the secrets that have no hash or another one. outrun means that
+// another process was faster and all is to be compared again.
+func (a *App) record(ctx context.Context, patience time.Duration, all []comparison) (outrun bool, err error) {
+	for _, c := range all {
+		if c.like == same || c.unsaved {
+			continue
+		}
+		hash := a.hasher.hash(c.value)
+		write, cancel := context.WithTimeout(ctx, patience)
+		changed, err := c.database.SetSecretHash(write, c.setting, c.hash, hash)
+		cancel()
+		if err != nil {
+			return false, err
+		}
+		if !changed {
+			return true, nil
+		}
+		if c.like == different {
+			a.log.Warn("accepted a new secret; what the former has signed is refused from now on", "setting", c.setting, "service", c.database.Service)
+		}
+	}
+	return false, nil
+}
+
+// startSecrets verifies the secrets before the server serves.
+func (a *App) startSecrets(ctx context.Context) error {
+	if says := a.cfg.shortMaster(); says != "" {
+		a.log.Warn(says, "setting", masterSetting)
+	}
+	err := a.verifySecrets(ctx, startPatience)
+	if _, wrong := errors.AsType[*SecretsError](err); wrong && a.newFile {
+		// The file with the right secrets is lost. Those of the new one belong to nothing.
+		err = errors.Join(err, os.Remove(filepath.Join(a.data, SecretsFile)))
+	}
+	return err
+}
+
+// shortMaster warns of a master secret that can be guessed; "" when it cannot.
+func (c *Config) shortMaster() string {
+	n := utf8.RuneCountInString(c.Server.MasterSecret.Reveal())
+	if n == 0 || n >= minMasterSecret {
+		return ""
+	}
+	return fmt.Sprintf("%s has %d characters, fewer than %d: who guesses it can read and change the records of every user", masterSetting, n, minMasterSecret)
+}
+
+// awaitSecrets verifies the secrets of services whose database server was away when
+// the server started. The error is that of a secret that is different.
+func (a *App) awaitSecrets(ctx context.Context) error {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if !slices.ContainsFunc(a.opened, func(s *opened) bool { return !s.secrets.isDone() }) {
+			debug.FreeOSMemory() // hashing took some 10 MB, which nothing else needs now
+			return nil
+		}
+		if !clock.Rest(ctx, pause) {
+			return nil
+		}
+		if err := a.verifySecrets(ctx, patience); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// migrateSecrets records the secrets that the operator has set or the secrets file has,
+// after a migration. Those that are still to be generated are left to the first start.
+func (a *App) migrateSecrets(ctx context.Context) error {
+	err := a.verifySecrets(ctx, patience)
+	for _, s := range a.opened {
+		if e := s.secrets.unverified(); e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", s.name, e)
+		}
+	}
+	return err
+}

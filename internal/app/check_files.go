@@ -1,0 +1,111 @@
+package app
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"holdfast/internal/app/service"
+)
+
+const chooseFolder = "choose another folder with --data"
+
+// keptIn notes where an embedded database is, or will be.
+func (c *check) keptIn(what, path string) {
+	dir := filepath.Dir(path)
+	if dir == filepath.Clean(c.data) {
+		c.usesFolder = true
+		return
+	}
+	if !slices.ContainsFunc(c.folders, func(f folder) bool { return f.dir == dir }) {
+		c.folders = append(c.folders, folder{what, dir})
+	}
+}
+
+// checkFolders looks at the folders that the server writes to.
+func (c *check) checkFolders() []service.Finding {
+	own := service.CheckFolder("data folder", c.data, chooseFolder)
+	if own.State == service.Wrong && !c.usesFolder {
+		own.State, own.Says = service.Warning, own.Says+"; nothing is kept in it with this configuration"
+	}
+	found := []service.Finding{own}
+	for _, f := range c.folders {
+		one := service.CheckFolder(f.what, f.dir, "choose another file in database_url")
+		if one.State == service.Wrong {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// secrets looks at the secrets file and the length of the master secret.
+func (c *check) secrets() (found []service.Finding) {
+	const what = "secrets"
+	path := filepath.Join(c.data, SecretsFile)
+	unset := slices.ContainsFunc(c.cfg.generated(), func(s secret) bool { return s.unset })
+	c.usesFolder = unset
+	values, err := readSecrets(path)
+	broken, isBroken := errors.AsType[*SecretsFileError](err)
+	switch {
+	case isBroken && unset:
+		c.secretsBroken = true
+		found = append(found, service.Finding{State: service.Wrong, What: what, Says: path + " " + broken.What, Fix: broken.Fix})
+	case isBroken:
+		found = append(found, service.Finding{State: service.Warning, What: what, Says: path + " " + broken.What + "; all secrets are set in the configuration", Fix: broken.Fix})
+	case err == nil:
+		found = append(found, service.Finding{State: service.OK, What: what, Says: path})
+	case !unset:
+		found = append(found, service.Finding{State: service.OK, What: what, Says: "set in the configuration"})
+	case errors.Is(err, fs.ErrNotExist):
+		found = append(found, service.Finding{State: service.OK, What: what, Says: path + " will be created at the first start"})
+	default: // the data folder is not a folder, which is a finding of its own
+		c.secretsBroken = true
+	}
+	one := *c.cfg
+	for _, s := range one.generated() {
+		if s.setting == masterSetting && s.unset {
+			s.set(values[masterSetting])
+		}
+	}
+	if says := one.shortMaster(); says != "" {
+		found = append(found, service.Finding{
+			State: service.Warning, What: masterSetting, Says: says,
+			Fix: "make one with: openssl rand -hex 32; keep the former in server.old_master_secrets for a day",
+		})
+	}
+	return found
+}
+
+// missingSecrets replaces the finding that a secrets file will be created where one
+// is lost.
+func (c *check) missingSecrets(found []service.Finding) []service.Finding {
+	path := filepath.Join(c.data, SecretsFile)
+	if _, err := readSecrets(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
+		found[0] = service.Finding{State: service.Wrong, What: found[0].What, Says: path + " does not exist, and data was written with secrets", Fix: "restore it from a backup"}
+	}
+	return found
+}
+
+// certificate looks at the certificate of the main and the internal listener.
+func (c *check) certificate() []service.Finding {
+	const what = "server.tls_cert_file"
+	srv := &c.cfg.Server
+	if srv.TLSCert == "" {
+		return nil
+	}
+	cert, err := tls.LoadX509KeyPair(srv.TLSCert, srv.TLSKey)
+	switch {
+	case err != nil:
+		return []service.Finding{{State: service.Wrong, What: what, Says: service.Reason(err), Fix: "name a certificate chain and its private key, both in PEM"}}
+	case time.Now().After(cert.Leaf.NotAfter):
+		return []service.Finding{{
+			State: service.Wrong, What: what, Says: fmt.Sprintf("%s expired on %s", srv.TLSCert, cert.Leaf.NotAfter.UTC().Format(time.DateOnly)),
+			Fix: "renew it and restart the server",
+		}}
+	}
+	return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s is valid until %s", srv.TLSCert, cert.Leaf.NotAfter.UTC().Format(time.DateOnly))}}
+}

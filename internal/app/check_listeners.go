@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"holdfast/internal/app/service"
+)
+
+// listeners reports whether the server can listen on its addresses, or does so now.
+func (c *check) listeners(ctx context.Context) (found []service.Finding) {
+	instance := c.instance()
+	// They are open together, as in a server: two may have the same address.
+	var open []net.Listener
+	by := map[string]string{} // setting by address that is bound
+	for _, l := range c.cfg.listeners() {
+		if l.Address == "" {
+			continue
+		}
+		ln, err := net.Listen("tcp", l.Address)
+		if err == nil {
+			open = append(open, ln)
+			by[ln.Addr().String()] = l.Setting
+			found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
+			continue
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			found = append(found, cannotListen(l, err))
+			continue
+		}
+		if other := sharedWith(l.Address, by); other != "" {
+			found = append(found, service.Finding{
+				State: service.Wrong, What: l.Setting, Says: l.Address + " is the address of " + other + " too", Fix: "give each listener a port of its own",
+			})
+			continue
+		}
+		found = append(found, inUse(ctx, l, instance, c.cfg.Server.TLSCert != ""))
+	}
+	for _, ln := range open {
+		_ = ln.Close()
+	}
+	return found
+}
+
+// instance is the identity that the server has while it runs; nil while its secrets
+// cannot be known.
+func (c *check) instance() *instance {
+	srv := &c.cfg.Server
+	var masters []string
+	if srv.MasterSecret != "" {
+		masters = append(masters, srv.MasterSecret.Reveal())
+	} else if values, err := readSecrets(filepath.Join(c.data, SecretsFile)); err == nil && values[masterSetting] != "" {
+		masters = append(masters, values[masterSetting])
+	}
+	for _, old := range srv.OldMasterSecrets {
+		masters = append(masters, old.Reveal())
+	}
+	if len(masters) == 0 {
+		return nil
+	}
+	i, err := newInstance(masters, c.data)
+	if err != nil {
+		return nil
+	}
+	return i
+}
+
+// sharedWith returns the setting of another listener of this configuration that has
+// the address; "" when none has.
+func sharedWith(address string, by map[string]string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	for bound, setting := range by {
+		otherHost, otherPort, err := net.SplitHostPort(bound)
+		if err != nil || !samePort(port, otherPort) {
+			continue
+		}
+		ips, err := net.LookupHost(host)
+		if ip := net.ParseIP(otherHost); host == "" || err != nil || ip.IsUnspecified() {
+			return setting
+		}
+		for _, one := range ips {
+			if ip := net.ParseIP(one); ip.IsUnspecified() || ip.Equal(net.ParseIP(otherHost)) {
+				return setting
+			}
+		}
+	}
+	return ""
+}
+
+func samePort(a, b string) bool {
+	m, errA := strconv.Atoi(a)
+	n, errB := strconv.Atoi(b)
+	return errA == nil && errB == nil && m == n
+}
+
+// inUse says who has an address that is in use. That it is the server of this
+// configuration it has to prove.
+func inUse(ctx context.Context, l service.Listener, own *instance, tls bool) service.Finding {
+	f := cannotListen(l, syscall.EADDRINUSE)
+	if own == nil {
+		return f
+	}
+	id, err := own.ask(ctx, l.Address, tls && l.Name != service.Admin)
+	switch {
+	case err != nil:
+		return f
+	case id.Data != own.data:
+		f.Says, f.Fix = fmt.Sprintf("%s is in use by another Holdfast with the same master secret, whose data folder is %s", l.Address, id.Data), "stop it, or choose another port"
+	case id.Listener != l.Name:
+		f.State, f.Fix = service.OK, ""
+		f.Says = fmt.Sprintf("%s is in use by the %s listener of this server, which is running (it has proved its secret and data folder)", l.Address, id.Listener)
+	default:
+		f.State, f.Fix = service.OK, ""
+		f.Says = l.Address + " is in use by this server itself, which is running (it has proved its secret and data folder)"
+	}
+	return f
+}
+
+// cannotListen says why the system does not let the server listen on an address.
+func cannotListen(l service.Listener, err error) service.Finding {
+	f := service.Finding{State: service.Wrong, What: l.Setting}
+	var dns *net.DNSError
+	var call *os.SyscallError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.Says = l.Address + " is in use by another program"
+		f.Fix = "stop it, or choose another port; to find it: ss -ltnp 'sport = :" + portOf(l.Address) + "'"
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		f.Says = l.Address + ": no permission to listen on this port"
+		f.Fix = "choose a port from 1024 on, or give the service the capability CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		f.Says = l.Address + " is not an address of this machine"
+		f.Fix = "choose one that this machine has (ip address), or :" + portOf(l.Address) + " for all of them"
+	case errors.As(err, &dns):
+		f.Says = l.Address + ": the name " + dns.Name + " has no address"
+		f.Fix = "choose an address of this machine, or :" + portOf(l.Address) + " for all of them"
+	case errors.As(err, &call):
+		f.Says, f.Fix = l.Address+": "+call.Err.Error(), "choose another address"
+	default:
+		f.Says, f.Fix = l.Address+": "+err.Error(), "choose another address"
+	}
+	return f
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}

@@ -1,0 +1,94 @@
+package service
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// spare is how much is written to learn whether a disk has space: a server that
+// starts writes less, one that is used soon more.
+const spare = 1 << 20
+
+// CheckFolder reports whether files can be created, written and read in a folder, or
+// the folder can be created. It leaves nothing there. otherwise says how to choose
+// another one.
+func CheckFolder(what, dir, otherwise string) Finding {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return checkNewFolder(what, dir, otherwise)
+	case err == nil && !info.IsDir():
+		return Finding{State: Wrong, What: what, Says: dir + " is not a folder", Fix: otherwise}
+	}
+	if err == nil {
+		_, err = os.ReadDir(dir)
+	}
+	if err == nil {
+		err = tryWrite(dir)
+	}
+	if err != nil {
+		return folderFinding(what, dir, err, otherwise)
+	}
+	return Finding{State: OK, What: what, Says: dir + " is writable"}
+}
+
+// checkNewFolder reports whether a folder can be created where there is none.
+func checkNewFolder(what, dir, otherwise string) Finding {
+	parent := dir
+	for {
+		next := filepath.Dir(parent)
+		if _, err := os.Stat(next); !errors.Is(err, fs.ErrNotExist) || next == parent {
+			parent = next
+			break
+		}
+		parent = next
+	}
+	tried, err := os.MkdirTemp(parent, ".holdfast-check-*")
+	if err == nil {
+		err = errors.Join(tryWrite(tried), os.Remove(tried))
+	}
+	if err != nil {
+		f := folderFinding(what, parent, err, "create "+dir+" for the user that runs holdfast; or "+otherwise)
+		f.Says = dir + " cannot be created: " + f.Says
+		return f
+	}
+	return Finding{State: OK, What: what, Says: dir + " will be created at the first start"}
+}
+
+// tryWrite writes a file and removes it.
+func tryWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".holdfast-check-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, spare))
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+// folderFinding says what the system refuses and how to fix it.
+func folderFinding(what, dir string, err error, otherwise string) Finding {
+	f := Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: otherwise}
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		f.Says, f.Fix = dir+" is on a read-only file system", "mount it writable; or "+otherwise
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		f.Says, f.Fix = "the disk of "+dir+" is full, or a quota is used up", "make space; or "+otherwise
+	case errors.Is(err, fs.ErrPermission):
+		f.Says, f.Fix = dir+" cannot be written or read: permission denied", "chown it to the user that runs holdfast; or "+otherwise
+	}
+	return f
+}
+
+// Reason is why the system refuses something, without the operation and the path.
+func Reason(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,366 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// checked is the environment of a check in which all is well: an accounts server that
+// answers, free ports, no data yet.
+func checked(t *testing.T, data string) []string {
+	t.Helper()
+	return binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL,
+		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t))
+}
+
+// wrong fails the test unless a check has failed, with one line about what that has
+// all parts in itself and its fix.
+func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
+	t.Helper()
+	if r.Status != 1 {
+		t.Errorf("status %d", r.Status)
+	}
+	lines := strings.Split(r.Stdout, "\n")
+	for i, line := range lines {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == "WRONG" && strings.Contains(line, what) && i+1 < len(lines) {
+			both := line + lines[i+1]
+			if !strings.Contains(lines[i+1], "fix: ") {
+				t.Errorf("no fix of %s", line)
+			}
+			for _, p := range parts {
+				if !strings.Contains(both, p) {
+					t.Errorf("%s: no %q in\n%s\n%s", what, p, line, lines[i+1])
+				}
+			}
+			return
+		}
+	}
+	t.Errorf("%s is not wrong:\n%s%s", what, r.Stdout, r.Stderr)
+}
+
+// right fails the test unless a check has found nothing wrong and says the parts.
+func right(t *testing.T, r binary.Result, parts ...string) {
+	t.Helper()
+	if r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	for _, p := range parts {
+		if !strings.Contains(r.Stdout, p) {
+			t.Errorf("no %q in\n%s", p, r.Stdout)
+		}
+	}
+}
+
+// refused fails the test unless serve ends with status 1 and says the parts.
+func refused(t *testing.T, env []string, parts ...string) {
+	t.Helper()
+	r := binary.Run(t, env, "serve")
+	if r.Status != 1 {
+		t.Errorf("serve: status %d", r.Status)
+	}
+	for _, p := range parts {
+		if !strings.Contains(r.Stderr, p) {
+			t.Errorf("serve: no %q in\n%s", p, r.Stderr)
+		}
+	}
+}
+
+func TestCheckSecretsFile(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text string
+		mode       os.FileMode
+		says, fix  string
+	}{
+		{"mode", "[server]\nmaster_secret = 'hunter2'\n", 0o644, "can be read by others (mode 0644)", "run: chmod 600 "},
+		{"empty", "", 0o600, "is empty", "restore it from a backup"},
+		{"broken", "[server]\nmaster_secret = 'hunter2", 0o600, "is not valid", "restore it from a backup"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			data := t.TempDir()
+			path := filepath.Join(data, "secrets.toml")
+			if err := os.WriteFile(path, []byte(tc.text), tc.mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(path, tc.mode); err != nil { // whatever the umask is
+				t.Fatal(err)
+			}
+			env := checked(t, data)
+			r := binary.Run(t, env, "check")
+			wrong(t, r, "secrets", path, tc.says, tc.fix)
+			refused(t, env, path, tc.says, tc.fix)
+			if strings.Contains(r.Stdout+r.Stderr, "hunter2") || readFile(t, path) != tc.text {
+				t.Errorf("the secret is printed, or the file was changed:\n%s%s", r.Stdout, r.Stderr)
+			}
+			// Where everything is set in the configuration nobody reads the file.
+			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=a",
+				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
+			right(t, binary.Run(t, env, "check"), tc.says)
+		})
+	}
+}
+
+func TestCheckListeners(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	taken, free := other.Addr().String(), binary.FreePort(t)
+	for _, setting := range []string{"listen", "admin_listen", "internal_listen"} {
+		variable := "HOLDFAST_SERVER__" + strings.ToUpper(setting) + "="
+		for _, tc := range []struct{ address, says, fix string }{
+			{taken, taken + " is in use by another program", "stop it, or choose another port"},
+			{"192.0.2.1:8000", "192.0.2.1:8000 is not an address of this machine", "or :8000 for all of them"},
+			{"no-such-name.invalid:8000", "the name no-such-name.invalid has no address", "or :8000 for all of them"},
+		} {
+			t.Run(setting+" "+tc.address, func(t *testing.T) {
+				t.Parallel()
+				env := append(checked(t, t.TempDir()), variable+tc.address)
+				wrong(t, binary.Run(t, env, "check"), "server."+setting, tc.says, tc.fix)
+				refused(t, env, "server."+setting, tc.says, tc.fix)
+			})
+		}
+	}
+	t.Run("shared", func(t *testing.T) {
+		t.Parallel()
+		env := append(checked(t, t.TempDir()), "HOLDFAST_SERVER__ADMIN_LISTEN="+free, "HOLDFAST_SERVER__INTERNAL_LISTEN="+free)
+		wrong(t, binary.Run(t, env, "check"), "server.internal_listen", "is the address of server.admin_listen too", "a port of its own")
+		refused(t, env, "server.internal_listen")
+	})
+}
+
+// TestCheckPrivilegedPort: a port that only root may listen on is told from one that is
+// in use.
+func TestCheckPrivilegedPort(t *testing.T) {
+	t.Parallel()
+	if first, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start"); err != nil || strings.TrimSpace(string(first)) != "1024" {
+		t.Skipf("everybody may listen on any port here: %s, %v", first, err)
+	}
+	run := asNobody(t)
+	env := append(checked(t, openFolder(t)), "HOLDFAST_SERVER__LISTEN=127.0.0.1:443")
+	wrong(t, run(env, "check"), "server.listen", "no permission to listen on this port", "CAP_NET_BIND_SERVICE")
+	if r := run(env, "serve"); r.Status != 1 || !strings.Contains(r.Stderr, "CAP_NET_BIND_SERVICE") {
+		t.Errorf("serve: %d\n%s", r.Status, r.Stderr)
+	}
+}
+
+// openFolder is a folder that everybody can write to.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path, mode := range map[string]os.FileMode{dir: 0o777, filepath.Dir(dir): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// asNobody returns how to run the binary without the rights of root.
+func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return func(env []string, args ...string) binary.Result { return binary.Run(t, env, args...) }
+	}
+	program := filepath.Join(openFolder(t), "holdfast")
+	text, err := os.ReadFile(binary.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return func(env []string, args ...string) binary.Result {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		var out, errs strings.Builder
+		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, "/", &out, &errs
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if err := cmd.Run(); cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return binary.Result{Status: cmd.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String()}
+	}
+}
+
+func TestCheckFolder(t *testing.T) {
+	t.Parallel()
+	run := asNobody(t)
+	file := filepath.Join(openFolder(t), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	closed := openFolder(t)
+	if err := os.Chmod(closed, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
+	secret := openFolder(t)
+	if err := os.Chmod(secret, 0o333); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(secret, 0o755) })
+	for _, tc := range []struct{ name, data, says, fix string }{
+		{"a file", file, "is not a folder", "choose another folder with --data"},
+		{"below a file", file + "/data", "not a directory", "choose another folder with --data"},
+		{"no right to write", closed, "cannot be written or read: permission denied", "chown it to the user that runs holdfast"},
+		{"no right to create", closed + "/a/b", "cannot be created", "create " + closed + "/a/b for the user that runs holdfast"},
+		{"no right to read", secret, "cannot be written or read: permission denied", "chown it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			env := checked(t, tc.data)
+			wrong(t, run(env, "check"), "data folder", tc.data, tc.says, tc.fix)
+			if r := run(env, "serve"); r.Status != 1 && tc.data != secret {
+				t.Errorf("serve: status %d\n%s", r.Status, r.Stderr)
+			}
+		})
+	}
+	t.Run("of one database", func(t *testing.T) {
+		t.Parallel()
+		env := append(checked(t, filepath.Join(openFolder(t), "new", "data")), "HOLDFAST_EXTSTORAGE__DATABASE_URL=sqlite:"+closed+"/x/ext.db")
+		wrong(t, run(env, "check"), "extstorage database", closed+"/x cannot be created", "choose another file in database_url")
+	})
+	t.Run("to be created", func(t *testing.T) {
+		t.Parallel()
+		parent := openFolder(t)
+		right(t, run(checked(t, parent+"/new/data"), "check"), parent+"/new/data will be created at the first start")
+		if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+			t.Errorf("check left %v, %v", left, err)
+		}
+	})
+}
+
+// TestCheckDisk: a check fails on a disk that is full or cannot be written, before the
+// first start and after it.
+func TestCheckDisk(t *testing.T) {
+	t.Parallel()
+	disk := tmpfs(t, "size=8m")
+	env := checked(t, disk)
+	fill := func() {
+		f, err := os.Create(filepath.Join(disk, "fill"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size := 1 << 20; size > 0; size /= 2 {
+			for err = nil; err == nil; {
+				_, err = f.Write(make([]byte, size))
+			}
+		}
+		_ = f.Close()
+	}
+	fill()
+	wrong(t, binary.Run(t, env, "check"), "data folder", "the disk of "+disk+" is full", "make space")
+	refused(t, env, "no space left on device")
+	if err := os.Remove(filepath.Join(disk, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	s := binary.Start(t, disk)
+	s.Kill()
+	right(t, binary.Run(t, env, "check"), "is writable")
+	fill()
+	wrong(t, binary.Run(t, env, "check"), "data folder", "the disk of "+disk+" is full", "make space")
+	if err := os.Remove(filepath.Join(disk, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	wrong(t, binary.Run(t, env, "check"), "data folder", "read-only file system", "mount it writable")
+	refused(t, env, "read-only file system")
+}
+
+// TestCheckWhileServing: the addresses of a running server are in use by itself, which
+// it proves, and by nobody else who has not the same secret and data folder.
+func TestCheckWhileServing(t *testing.T) {
+	t.Parallel()
+	accounts := "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + newAccounts(t).URL
+	cert, key, _ := binary.Certificate(t)
+	secret := "HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("0123456789abcdef", 4)
+	for name, vars := range map[string][]string{
+		"plain": {}, "tls": {"HOLDFAST_SERVER__TLS_CERT_FILE=" + cert, "HOLDFAST_SERVER__TLS_KEY_FILE=" + key}, "all": {secret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vars = append(vars, accounts, "HOLDFAST_SERVER__INTERNAL_LISTEN="+binary.FreePort(t))
+			s := binary.Start(t, t.TempDir(), vars...)
+			r := binary.Run(t, s.Env, "check")
+			right(t, r)
+			for _, setting := range []string{"server.listen", "server.admin_listen", "server.internal_listen"} {
+				if !slices.ContainsFunc(strings.Split(r.Stdout, "\n"), func(line string) bool {
+					return strings.Contains(line, setting+" ") && strings.Contains(line, "in use by this server itself")
+				}) {
+					t.Errorf("%s:\n%s", setting, r.Stdout)
+				}
+			}
+			if strings.Contains(s.Output.String(), "TLS handshake error") {
+				t.Errorf("the check is an error of the server:\n%s", s.Output)
+			}
+			if name != "tls" {
+				if status, body := s.Get("/__instance__"); status != http.StatusNotFound {
+					t.Errorf("anybody gets %d %s", status, body)
+				}
+			}
+
+			other := append(slices.Clip(s.Env), "HOLDFAST_DATA="+t.TempDir())
+			if name == "all" {
+				wrong(t, binary.Run(t, other, "check"), "server.listen", "another Holdfast with the same master secret, whose data folder is "+s.Data)
+			} else {
+				wrong(t, binary.Run(t, other, "check"), "server.listen", "in use by another program")
+			}
+			refused(t, other, "server.listen", "in use by another program")
+
+			// Settings that wait for a restart: what is in use is this server's all the same.
+			swapped := append(slices.Clip(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+strings.TrimPrefix(strings.TrimPrefix(s.URL, "https://"), "http://"),
+				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.Admin, "http://"))
+			right(t, binary.Run(t, swapped, "check"), "in use by the main listener of this server", "in use by the admin listener of this server")
+		})
+	}
+}
+
+// TestCheckCertificate: a certificate that cannot be loaded is wrong.
+func TestCheckCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := binary.Certificate(t)
+	_, otherKey, _ := binary.Certificate(t)
+	env := checked(t, t.TempDir())
+	right(t, binary.Run(t, append(slices.Clip(env), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key), "check"), "is valid until")
+	env = append(env, "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+otherKey)
+	wrong(t, binary.Run(t, env, "check"), "server.tls_cert_file", "both in PEM")
+	refused(t, env, "server.tls_cert_file")
+}
+
+// TestShortMasterSecret: a master secret that can be guessed is a warning, of check and
+// at start.
+func TestShortMasterSecret(t *testing.T) {
+	t.Parallel()
+	for length, warns := range map[int]bool{1: true, 31: true, 32: false, 64: false} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			t.Parallel()
+			data, secret := t.TempDir(), "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("x", length)
+			r := binary.Run(t, append(checked(t, data), secret), "check")
+			right(t, r)
+			s := binary.Start(t, data, secret)
+			for what, text := range map[string]string{"check": r.Stdout, "serve": s.Output.String()} {
+				if strings.Contains(text, "fewer than 32") != warns {
+					t.Errorf("%s of a secret of %d characters:\n%s", what, length, text)
+				}
+				if strings.Contains(text, strings.Repeat("x", 20)) {
+					t.Errorf("%s shows the secret", what)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/spannertest"
+	"holdfast/test/binary"
+)
+
+// onEachEngine runs a test with settings that keep the services in a new database of
+// each engine.
+func onEachEngine(t *testing.T, fn func(t *testing.T, data string, vars []string)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		fn(t, testdb.SQLite(t), nil)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := testdb.PostgresDatabase(t)
+		fn(t, t.TempDir(), []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url})
+	})
+	t.Run("spanner", func(t *testing.T) {
+		t.Parallel()
+		fn(t, t.TempDir(), onSpanner(spannertest.Name(t)))
+	})
+}
+
+const (
+	lostMaster  = "server.master_secret is lost"
+	otherMaster = "server.master_secret is not the secret that the data was written with"
+	otherToken  = "extstorage.token_secret is not the secret that the data was written with"
+	remedy      = "holdfast serve --new-secrets"
+)
+
+// TestLostSecrets: a server whose secrets are lost or others does not start, check says
+// why, nothing is changed, and each remedy works.
+func TestLostSecrets(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, data string, vars []string) {
+		vars = append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL)
+		if out := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); out.Status != 0 {
+			t.Fatalf("migrate: %s%s", out.Stdout, out.Stderr)
+		}
+		path := filepath.Join(data, "secrets.toml")
+		if _, err := os.Stat(path); err == nil {
+			t.Error("migrate has made secrets")
+		}
+		s := binary.Start(t, data, vars...)
+		c := s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
+		c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+		env := s.Env
+		right(t, binary.Run(t, env, "check"), "server.master_secret is the secret that the data was written with", "extstorage.token_secret is the secret that the data was written with")
+		s.Kill()
+		file := readFile(t, path)
+
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		wrong(t, binary.Run(t, env, "check"), "syncstorage secrets", lostMaster, "restore "+path, remedy)
+		wrong(t, binary.Run(t, env, "check"), "secrets ", path+" does not exist")
+		refused(t, env, lostMaster, "syncstorage", "tokenserver", "extstorage.token_secret is lost", "restore "+path, remedy)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("a server that was refused has left secrets")
+		}
+
+		// Others, in the file or in the environment.
+		for _, tc := range []struct{ text, variable, says, silent string }{
+			{strings.Replace(file, "master_secret = '", "master_secret = 'x", 1), "", otherMaster, otherToken},
+			{strings.Replace(file, "\ntoken_secret = '", "\ntoken_secret = 'x", 1), "", otherToken, otherMaster},
+			{file, "HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("n", 40), otherMaster, otherToken},
+			{file, "SYNC_MASTER_SECRET=" + strings.Repeat("n", 40), otherMaster, otherToken},
+			{file, "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + strings.Repeat("n", 40), otherToken, otherMaster},
+		} {
+			write(t, path, tc.text)
+			env := append(slices.Clip(env), tc.variable)
+			wrong(t, binary.Run(t, env, "check"), "secrets", tc.says, remedy)
+			refused(t, env, tc.says, remedy)
+			if r := binary.Run(t, env, "serve"); strings.Contains(r.Stderr, tc.silent) {
+				t.Errorf("both are said to be wrong:\n%s", r.Stderr)
+			}
+			if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, tc.says) {
+				t.Errorf("migrate: %d\n%s", r.Status, r.Stderr)
+			}
+			if readFile(t, path) != tc.text {
+				t.Error("the file was changed")
+			}
+		}
+
+		// The remedies: the file is restored; admin_token is nobody's business.
+		write(t, path, file)
+		env = append(env, "HOLDFAST_SERVER__ADMIN_TOKEN=another")
+		right(t, binary.Run(t, env, "check"))
+		s = binary.Start(t, data, append(vars, "HOLDFAST_SERVER__ADMIN_TOKEN=another")...)
+		c.Endpoint = s.URL + "/1.5/1"
+		c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", "")
+		s.Kill()
+
+		// The former secret is named as an old one, and is then not needed any more.
+		former := secretOf(t, s, "master_secret")
+		next := "HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("n", 40)
+		withOld := append(slices.Clip(vars), next, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+former)
+		right(t, binary.Run(t, append(slices.Clip(env), withOld...), "check"), "written with one of the old ones")
+		binary.Start(t, data, withOld...).Kill()
+		binary.Start(t, data, append(slices.Clip(vars), next)...).Kill()
+		wrong(t, binary.Run(t, env, "check"), "syncstorage secrets", otherMaster)
+		binary.Start(t, data, append(slices.Clip(vars), "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+strings.Repeat("n", 40))...).Kill() // and back
+
+		// New secrets are accepted once, by serve or by migrate.
+		for i, verb := range []string{"serve", "migrate"} {
+			fresh := append(slices.Clip(vars), "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("mn"[i:i+1], 40))
+			refused(t, append(slices.Clip(env), fresh...), otherMaster)
+			if verb == "migrate" {
+				if r := binary.Run(t, append(slices.Clip(env), fresh...), "migrate", "--new-secrets"); r.Status != 0 {
+					t.Errorf("migrate --new-secrets: %d\n%s", r.Status, r.Stderr)
+				}
+			} else {
+				accept(t, data, fresh...)
+			}
+			binary.Start(t, data, fresh...).Kill()
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		accept(t, data, vars...) // nothing is left: it makes a new file
+		s = binary.Start(t, data, vars...)
+		if readFile(t, path) == file {
+			t.Error("the lost file is back")
+		}
+		again := s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
+		again.Want(t, http.StatusOK, "GET", "/storage/tabs/x", "")
+	})
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// accept starts a server with --new-secrets and ends it when it is ready.
+func accept(t *testing.T, data string, vars ...string) {
+	t.Helper()
+	s := binary.LaunchFlags(t, []string{"--new-secrets"}, data, vars...)
+	s.Await("/readyz", http.StatusOK)
+	if out := s.Output.String(); !strings.Contains(out, "accepted a new secret") {
+		t.Errorf("nobody says that a secret was accepted:\n%s", out)
+	}
+	s.Kill()
+}
+
+// TestSecretsOfTwoServers: of two servers that start at once on an empty database with
+// secrets of their own one serves and the other ends; with the same secrets both serve.
+func TestSecretsOfTwoServers(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, data string, vars []string) {
+		if vars == nil {
+			t.Skip("a file has one server")
+		}
+		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+		}
+		ended := make(chan *process, 2)
+		both := []*process{begin(t, vars, ended), begin(t, vars, ended)}
+		loser := <-ended
+		if loser.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(loser.output.String(), lostMaster) {
+			t.Fatalf("%v\n%s", loser.cmd.ProcessState, loser.output)
+		}
+		winner := both[0]
+		if winner == loser {
+			winner = both[1]
+		}
+		if _, err := os.Stat(filepath.Join(loser.data, "secrets.toml")); err == nil {
+			t.Error("the server that was refused has left secrets")
+		}
+		// With the file of the first the second serves beside it.
+		write(t, filepath.Join(loser.data, "secrets.toml"), readFile(t, filepath.Join(winner.data, "secrets.toml")))
+		s := binary.Start(t, loser.data, vars...)
+		right(t, binary.Run(t, append(s.Env, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), "check"))
+		select {
+		case <-ended:
+			t.Errorf("the other ended too:\n%s", winner.output)
+		default:
+		}
+	})
+}
+
+// process is a server with a data folder of its own that may end by itself.
+type process struct {
+	cmd    *exec.Cmd
+	data   string
+	output *binary.Output
+}
+
+func begin(t *testing.T, vars []string, ended chan<- *process) *process {
+	t.Helper()
+	p := &process{cmd: exec.CommandContext(t.Context(), binary.Path(), "serve"), data: t.TempDir(), output: &binary.Output{}}
+	p.cmd.Env = binary.Environ(append(slices.Clip(vars), "HOLDFAST_DATA="+p.data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = p.cmd.Wait(); ended <- p; close(done) }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-done
+	})
+	return p
+}
+
+// TestSecretsOfADatabaseThatWasAway: a server that starts while its database is away
+// ends when the database comes back and was written with other secrets.
+func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
+	t.Parallel()
+	postgres := testdb.OwnPostgres(t, testdb.PostgresOptions{})
+	service := "HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + postgres.URL()
+	first := binary.Launch(t, t.TempDir(), service)
+	first.Verb("migrate")
+	first.Await("/readyz", http.StatusOK)
+	first.Kill()
+	if err := postgres.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	same, other := binary.Launch(t, first.Data, service), binary.Launch(t, t.TempDir(), service)
+	other.Await("/readyz", http.StatusServiceUnavailable)
+	if err := postgres.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-other.Ended
+	if code := other.Cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(other.Output.String(), lostMaster) {
+		t.Errorf("status %d\n%s", code, other.Output)
+	}
+	same.Await("/readyz", http.StatusOK)
+}
