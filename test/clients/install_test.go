@@ -1,0 +1,133 @@
+package clients
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// installing are the commands of the section Install of a README.
+func installing(t *testing.T, readme string) (commands []string) {
+	t.Helper()
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Install\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		commands = append(commands, strings.Split(strings.TrimSpace(block[1]), "\n")...)
+	}
+	return commands
+}
+
+// example is the first block of a language in a README.
+func example(t *testing.T, readme, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)\n```" + language + "\n(.*?)\n```\n").FindStringSubmatch(string(text))
+	if found == nil {
+		t.Fatalf("%s has no example in %s", readme, language)
+	}
+	return found[1] + "\n"
+}
+
+// shell runs a command as a reader types it, in a folder.
+func shell(ctx context.Context, t *testing.T, dir, command string, env ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// The Go client works in an empty folder by the commands and the example of its README.
+func TestGoInstall(t *testing.T) {
+	t.Parallel()
+	const readme = "../../client/ext/README.md"
+	source, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	server := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(example(t, readme, "go")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell(ctx, t, dir, "go mod init example.org/demo")
+	commands := installing(t, readme)
+	if len(commands) != 2 {
+		t.Fatalf("commands %q", commands)
+	}
+	for _, command := range commands {
+		shell(ctx, t, dir, strings.Replace(command, "../holdfast", source, 1))
+	}
+	out := shell(ctx, t, dir, "go run .", "STORAGE_URL="+server.URL, "STORAGE_INSTALL="+install,
+		"STORAGE_TOKEN="+strings.TrimSpace(server.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
+	if out != "revision 1\n" {
+		t.Errorf("the example printed %q", out)
+	}
+}
+
+// installTypeScript builds the package in dir, where `npm ci` has been run, and uses
+// it in an empty folder: its code by node, its types by tsc.
+func installTypeScript(ctx context.Context, t *testing.T, dir string) {
+	readme := filepath.Join(dir, "README.md")
+	commands := installing(t, readme)
+	const file = "../holdfast/clients/typescript/holdfast-ext-storage-0.1.0.tgz"
+	if !slices.Equal(commands, []string{"npm ci", "npm pack", "npm install " + file}) {
+		t.Fatalf("commands %q", commands)
+	}
+	packed := shell(ctx, t, dir, "npm pack")
+	for _, part := range []string{"dist/index.js", "dist/index.d.ts", "README.md", "package.json"} {
+		if !strings.Contains(packed, part) {
+			t.Errorf("the package has no %s:\n%s", part, packed)
+		}
+	}
+	if strings.Contains(packed, "test/") || strings.Contains(packed, "src/") {
+		t.Errorf("the package has more than what runs:\n%s", packed)
+	}
+
+	project := t.TempDir()
+	quiet := []string{"npm_config_prefer_offline=true", "npm_config_audit=false", "npm_config_fund=false"}
+	shell(ctx, t, project, "npm init -y >/dev/null && npm pkg set type=module", quiet...)
+	shell(ctx, t, project, strings.Replace(commands[2], file, filepath.Join(dir, filepath.Base(file)), 1), quiet...)
+
+	server := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true")
+	program := `import { createClient } from "@holdfast/ext-storage";
+const env: Record<string, string | undefined> = (globalThis as any).process.env;
+const storage = createClient({ baseUrl: env.BASE_URL!, install: env.INSTALL!, token: env.TOKEN! });
+const settings = storage.namespace("life");
+await settings.put("theme", { dark: true });
+const theme = await settings.get<{ dark: boolean }>("theme");
+const revision: number | undefined = theme?.revision;
+console.log("revision", revision, theme?.value.dark);
+`
+	if err := os.WriteFile(filepath.Join(project, "index.ts"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tsc := filepath.Join(dir, "node_modules", ".bin", "tsc")
+	for _, resolution := range []string{"--module esnext --moduleResolution bundler", "--module nodenext"} {
+		shell(ctx, t, project, tsc+" --strict --target es2022 "+resolution+" index.ts")
+	}
+	out := shell(ctx, t, project, "node index.js", "BASE_URL="+server.URL, "INSTALL="+install, "TOKEN="+token(server))
+	if out != "revision 1 true\n" {
+		t.Errorf("the program printed %q", out)
+	}
+}
