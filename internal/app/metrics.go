@@ -17,28 +17,28 @@ import (
 // says what each metric is for.
 func (a *App) observe() {
 	m := a.metrics
-	m.Gauge("holdfast_clock_seconds", "The server's clock, in Unix time.", func(set obs.Set) {
+	m.Gauge("holdfast_clock_seconds", "Unix time of the server's clock.", func(set obs.Set) {
 		set(float64(a.now().UnixMilli()) / 1000)
 	})
-	m.Gauge("holdfast_ready", "1 when a service can serve, 0 otherwise.", a.readReadiness, "service")
-	m.Gauge("holdfast_db_connections", "Connections to a service's database, by what they do.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_ready", "1 if the service is ready, else 0.", a.readReadiness, "service")
+	m.Gauge("holdfast_db_connections", "Database connections, by state.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		active, idle, _ := d.Connections()
 		set(float64(active), d.Service, "active")
 		set(float64(idle), d.Service, "idle")
 	}), "service", "state")
-	m.Gauge("holdfast_db_connections_max", "Most connections to a service's database that may be active at once.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_db_connections_max", "Maximum number of active database connections.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		_, _, most := d.Connections()
 		set(float64(most), d.Service)
 	}), "service")
-	m.Total("holdfast_db_connection_waits_total", "Steps that waited for a connection.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
+	m.Total("holdfast_db_connection_waits_total", "Statements that waited for a database connection.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		n, _ := d.Waits()
 		set(float64(n), d.Service)
 	}), "service")
-	m.Total("holdfast_db_connection_wait_seconds_total", "Time that steps waited for a connection.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
+	m.Total("holdfast_db_connection_wait_seconds_total", "Time that statements waited for a database connection.", a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		_, total := d.Waits()
 		set(total.Seconds(), d.Service)
 	}), "service")
-	m.Gauge("holdfast_db_requests_waiting", "Requests that wait for their turn at a service's database.", func(set obs.Set) {
+	m.Gauge("holdfast_db_requests_waiting", "Requests that are waiting for their turn at the database.", func(set obs.Set) {
 		for _, s := range a.opened {
 			if s.turns != nil {
 				set(float64(s.turns.Stats().Waiting), s.name)
@@ -48,28 +48,28 @@ func (a *App) observe() {
 	a.observeFiles()
 	a.observeGate(a.gate)
 	a.observeMemory(a.memory)
-	a.refused = m.Counter("holdfast_refusals_total", "Requests that were not let in, by what was wrong.", "service", "reason")
+	a.refused = m.Counter("holdfast_refusals_total", "Rejected credentials and sign-ins, by reason.", "service", "reason")
 }
 
 // observeFiles registers what only embedded databases have.
 func (a *App) observeFiles() {
 	m := a.metrics
-	m.Gauge("holdfast_db_queue_steps", "Writes that wait for their turn.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_db_queued_writes", "Writes that are waiting for the writer.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		set(float64(d.Queued()), d.Service)
 	}), "service")
-	m.Gauge("holdfast_db_file_bytes", "Size of a service's file and of its write-ahead log.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_db_file_bytes", "Size of the database file and its write-ahead log.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		for name, path := range map[string]string{"data": d.Target.Path, "wal": d.Target.Path + "-wal"} {
 			if info, err := os.Stat(path); err == nil {
 				set(float64(info.Size()), d.Service, name)
 			}
 		}
 	}), "service", "file")
-	m.Gauge("holdfast_disk_free_bytes", "What is left on the disk of a service's file.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_disk_free_bytes", "Free space on the disk of the database file.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		if free, _, err := diskSpace(filepath.Dir(d.Target.Path)); err == nil {
 			set(free, d.Service)
 		}
 	}), "service")
-	m.Gauge("holdfast_disk_size_bytes", "Size of the disk of a service's file.", a.eachFile(func(d *engine.Database, set obs.Set) {
+	m.Gauge("holdfast_disk_size_bytes", "Size of the disk of the database file.", a.eachFile(func(d *engine.Database, set obs.Set) {
 		if _, size, err := diskSpace(filepath.Dir(d.Target.Path)); err == nil {
 			set(size, d.Service)
 		}
@@ -109,29 +109,29 @@ func (a *App) readReadiness(set obs.Set) {
 // listener.
 func (a *App) observeGate(g *web.Gate) {
 	m := a.metrics
-	m.Gauge("holdfast_load", "Share of server.max_requests that is in use; over 1 requests wait.", func(set obs.Set) { set(g.Load()) })
-	m.Gauge("holdfast_http_requests", "Requests under way: worked on, waiting for that, or idle (receiving a body, sending an answer, waiting for something else).", func(set obs.Set) {
+	m.Gauge("holdfast_load", "Active and waiting requests divided by server.max_requests. Above 1, requests wait; at 2, they are rejected.", func(set obs.Set) { set(g.Load()) })
+	m.Gauge("holdfast_http_requests", "Requests in progress: active, waiting for a slot, or idle (receiving a body, sending a response, long polling).", func(set obs.Set) {
 		c := g.Stats()
 		set(float64(c.Inside), "active")
 		set(float64(c.Waiting), "waiting")
 		set(float64(c.Idle), "idle")
 	}, "state")
-	m.Gauge("holdfast_http_requests_max", "Most requests that are worked on at once.", func(set obs.Set) { set(float64(g.Stats().Places)) })
-	m.Total("holdfast_http_requests_shed_total", "Requests that were turned away because too much was under way.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
+	m.Gauge("holdfast_http_requests_max", "Maximum number of active requests (server.max_requests).", func(set obs.Set) { set(float64(g.Stats().Places)) })
+	m.Total("holdfast_http_requests_shed_total", "Requests rejected with 503 because of overload.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
 }
 
 // observeMemory registers what requests at the main and the internal listener keep in
 // memory.
 func (a *App) observeMemory(b *web.Memory) {
 	m := a.metrics
-	m.Gauge("holdfast_http_memory_bytes", "Memory of requests under way: bodies, what is decoded from them, and answers.", func(set obs.Set) { set(float64(b.Stats().Used)) })
-	m.Gauge("holdfast_http_memory_max_bytes", "Most memory that requests may have.", func(set obs.Set) { set(float64(b.Stats().Capacity)) })
-	m.Total("holdfast_http_memory_refused_total", "Requests that were turned away because others had the memory.", func(set obs.Set) { set(float64(b.Stats().Refused)) })
+	m.Gauge("holdfast_http_memory_bytes", "Memory charged to requests in progress: bodies, decoded data and responses.", func(set obs.Set) { set(float64(b.Stats().Used)) })
+	m.Gauge("holdfast_http_memory_max_bytes", "Maximum memory for requests (server.request_memory).", func(set obs.Set) { set(float64(b.Stats().Capacity)) })
+	m.Total("holdfast_http_memory_refused_total", "Requests rejected with 503 because the memory for requests was used up.", func(set obs.Set) { set(float64(b.Stats().Refused)) })
 }
 
 // observeCertificate registers when the server's own certificate runs out.
 func (a *App) observeCertificate(until time.Time) {
-	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "When the certificate of the main listener runs out.",
+	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of the main listener expires.",
 		func(set obs.Set) { set(float64(until.Unix())) })
 }
 

@@ -43,35 +43,35 @@ func NewMetrics(version, commit string) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "holdfast_http_request_duration_seconds", Help: "Time to answer a request.", Buckets: requestBuckets,
+			Name: "holdfast_http_request_duration_seconds", Help: "Duration of HTTP requests.", Buckets: requestBuckets,
 		}, []string{"service", "route", "method", "status"}),
 		statements: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "holdfast_db_statement_duration_seconds", Help: "Time of a database step, waiting for its turn included.", Buckets: statementBuckets,
+			Name: "holdfast_db_statement_duration_seconds", Help: "Duration of database statements and transactions, including the wait for a connection.", Buckets: statementBuckets,
 		}, []string{"service", "engine", "statement", "outcome"}),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_sweep_rows_total", Help: "Rows that a sweep removed.",
+			Name: "holdfast_sweep_rows_total", Help: "Rows removed by sweeps.",
 		}, []string{"sweep"}),
 		sweeps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_sweep_rounds_total", Help: "Rounds of a sweep.",
+			Name: "holdfast_sweep_rounds_total", Help: "Sweep rounds.",
 		}, []string{"sweep", "outcome"}),
 		sweptAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "When a sweep last went well, or else when the server started.",
+			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "Unix time of the last successful round of a sweep, or of the server start.",
 		}, []string{"sweep"}),
 		sweepEvery: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "holdfast_sweep_interval_seconds", Help: "How often a sweep is to be done.",
+			Name: "holdfast_sweep_interval_seconds", Help: "Interval between the rounds of a sweep.",
 		}, []string{"sweep"}),
 		groups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "holdfast_db_group_steps", Help: "Writes that shared a commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
+			Name: "holdfast_db_group_writes", Help: "Writes per commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
 		}, []string{"service"}),
 		groupWaits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "holdfast_db_group_wait_seconds", Help: "How long the first write of a group waited for its turn.", Buckets: engineBuckets,
+			Name: "holdfast_db_group_wait_seconds", Help: "Time that the first write of a group waited for its turn.", Buckets: engineBuckets,
 		}, []string{"service"}),
 		commits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "holdfast_db_commit_duration_seconds", Help: "Time to make a group of writes durable.", Buckets: engineBuckets,
+			Name: "holdfast_db_commit_duration_seconds", Help: "Duration of commits.", Buckets: engineBuckets,
 		}, []string{"service"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "holdfast_build_info", Help: "Always 1; which build this is.",
+		Name: "holdfast_build_info", Help: "Always 1. The labels describe the build.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit},
 	})
 	build.Set(1)

@@ -63,7 +63,7 @@ func TestMetrics(t *testing.T) {
 		`holdfast_sweep_rounds_total{outcome="internal",sweep="expired"} 1`,
 		`holdfast_sweep_last_success_timestamp_seconds{sweep="expired"} 2000.5`,
 		`holdfast_sweep_interval_seconds{sweep="expired"} 3600`,
-		`holdfast_db_group_steps_sum{service="syncstorage"} 4`,
+		`holdfast_db_group_writes_sum{service="syncstorage"} 4`,
 		`holdfast_db_group_wait_seconds_count{service="syncstorage"} 2`,
 		`holdfast_db_commit_duration_seconds_count{service="syncstorage"} 1`,
 		`holdfast_test_total{kind="x"} 1`,

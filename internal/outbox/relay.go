@@ -134,7 +134,7 @@ func pause(least, most time.Duration, failures int) time.Duration {
 func (r *Relay) Run(ctx context.Context) {
 	defer func() {
 		if err := r.release(ctx, PartsOf(watch)); err != nil {
-			r.o.Log.Warn("another process will poll for events only when this one's lease has expired", "error", err)
+			r.o.Log.Warn("could not release the outbox lease, other processes will wait until it expires", "error", err)
 		}
 	}()
 	var poll, resume time.Time // zero: now
@@ -152,7 +152,7 @@ func (r *Relay) Run(ctx context.Context) {
 			failures++
 			p := pause(minBackoff, maxBackoff, failures)
 			resume = time.Now().Add(p)
-			r.o.Log.Warn("events were not published", "error", err, "again_in", p)
+			r.o.Log.Warn("could not publish events", "error", err, "retry_in", p)
 		default:
 			first, failures = false, 0
 		}
@@ -424,7 +424,7 @@ func (r *Relay) refuse(ctx context.Context, no refused) error {
 		}
 		return nil
 	}
-	r.o.Log.Error("an event was set aside: the sink refuses it", "owner", e.Owner, "stream", e.Stream, "seq", e.Seq,
+	r.o.Log.Error("event set aside because the sink rejects it", "owner", e.Owner, "stream", e.Stream, "seq", e.Seq,
 		"topic", e.Topic, "attempts", attempts, "error", no.reason, "hint", r.o.Hint)
 	return nil
 }

@@ -76,7 +76,7 @@ func (o Options) repeat(ctx context.Context, j Job) {
 		}
 		failures++
 		pause = min(pause<<min(failures, 6), max(maxBackoff, j.Every))
-		o.Log.Warn("a sweep failed", "job", j.Name, "error", err, "again_in", pause)
+		o.Log.Warn("sweep failed", "sweep", j.Name, "error", err, "retry_in", pause)
 	}
 }
 

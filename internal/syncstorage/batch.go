@@ -12,7 +12,7 @@ const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch answers a batch id that is unknown, expired, committed, or of
 // another user or collection: one error for all, so that nothing is revealed.
-var ErrNoBatch error = fault.New(fault.Invalid, "no such batch")
+var ErrNoBatch error = fault.New(fault.Invalid, "batch not found, expired or already committed")
 
 // ErrBatchTooLarge is the refusal of records that would take a batch over its
 // real, counted totals, whatever the client declared.

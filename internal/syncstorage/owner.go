@@ -16,7 +16,7 @@ type Owner struct {
 // zero owner would make strangers share their data.
 func (o Owner) CheckUID() error {
 	if o.UID <= 0 {
-		return fault.New(fault.Denied, "the token names no user")
+		return fault.New(fault.Denied, "the token has no uid")
 	}
 	return nil
 }

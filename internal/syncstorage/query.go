@@ -51,14 +51,14 @@ type Query struct {
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
-			return fault.New(fault.Invalid, "ids names no record")
+			return fault.New(fault.Invalid, "ids is empty: expected record IDs separated by commas")
 		}
 		if len(q.IDs) > MaxIDsInQuery {
-			return fault.Newf(fault.Invalid, "ids names more than %d records", MaxIDsInQuery)
+			return fault.Newf(fault.Invalid, "ids has more than %d record IDs", MaxIDsInQuery)
 		}
 		for _, id := range q.IDs {
 			if !ValidID(id) {
-				return fault.New(fault.Invalid, "ids holds an invalid id")
+				return fault.New(fault.Invalid, "ids contains an invalid record ID")
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (o Offset) Token() string {
 
 // ParseOffset reads a Token.
 func ParseOffset(s string) (Offset, error) {
-	bad := fault.New(fault.Invalid, "the offset is not one that this server handed out")
+	bad := fault.New(fault.Invalid, "offset is not valid: expected X-Weave-Next-Offset of an earlier response")
 	if s == "" || len(s) > 128 {
 		return Offset{}, bad
 	}
@@ -224,13 +224,13 @@ func (o Offset) check(q *Query) error {
 		return nil
 	}
 	if o.sort != q.Sort {
-		return fault.New(fault.Invalid, "the offset belongs to another sort order")
+		return fault.New(fault.Invalid, "offset is for another sort order")
 	}
 	if q.Sort == ByIndex {
 		return nil
 	}
 	if q.Newer.Set && o.Modified < q.Newer.Value || q.Older.Set && o.Modified > q.Older.Value {
-		return fault.New(fault.Invalid, "the offset lies outside newer and older")
+		return fault.New(fault.Invalid, "offset is outside the range of newer and older")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ type Service struct {
 // that would be missed only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Clock == nil {
-		return nil, fault.New(fault.Invalid, "syncstorage: Options need a Store and a Clock")
+		return nil, fault.New(fault.Invalid, "syncstorage: Options requires Store and Clock")
 	}
 	if o.OverQuota == nil {
 		o.OverQuota = func(Owner, string, Used) {}
@@ -59,11 +59,11 @@ func (s *Service) Quota() Quota { return s.conf.Quota() }
 // Errors of a request as a whole.
 var (
 	// ErrBody is a body that holds no valid record.
-	ErrBody error = fault.New(fault.Invalid, "the body is not what the request needs")
+	ErrBody error = fault.New(fault.Invalid, "the body is not a valid BSO or list of BSOs")
 	// ErrDeclared is an X-Weave header that declares more than is allowed.
-	ErrDeclared error = fault.New(fault.TooLarge, "the declared size is over the limit")
+	ErrDeclared error = fault.New(fault.TooLarge, "the size in the X-Weave headers exceeds the limit")
 	// ErrBatchQuery is a combination of batch and commit that means nothing.
-	ErrBatchQuery error = fault.New(fault.Invalid, "commit needs a batch")
+	ErrBatchQuery error = fault.New(fault.Invalid, "commit requires batch in the query")
 )
 
 // Item is one element of a POST's body: an update, or the reason why it is

@@ -26,8 +26,8 @@ type streams struct {
 const streamTime = 10 * time.Minute
 
 var (
-	errListings   = fault.New(fault.Unavailable, "too many listings are under way")
-	errStreamTime = fault.New(fault.Unavailable, "the client takes too long for the listing")
+	errListings   = fault.New(fault.Unavailable, "too many large lists are being read: retry later")
+	errStreamTime = fault.New(fault.Unavailable, "the client read the list too slowly")
 )
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
@@ -45,7 +45,7 @@ func (s streams) enter(ctx context.Context, o Owner) error {
 	case errors.Is(err, fair.ErrFull):
 		return errListings
 	case err != nil:
-		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+		return fault.Wrap(fault.Unavailable, "the request timed out waiting for its turn", err)
 	}
 	return nil
 }

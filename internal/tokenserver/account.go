@@ -24,10 +24,10 @@ func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 // Account among them, and one that the tables cannot hold.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
-		return fault.New(fault.Denied, "no account is named")
+		return fault.New(fault.Denied, "the account ID is empty")
 	}
 	if !printable(a.FxAUID) || !printable(a.Domain) || len(a.Email()) > maxEmail {
-		return fault.New(fault.Denied, "the account's id is not one of an accounts server")
+		return fault.New(fault.Denied, "the account ID is malformed")
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node
 		return Node{}, err
 	}
 	if capacity < 1 || capacity > maxCount {
-		return Node{}, fault.Newf(fault.Invalid, "a node's capacity is from 1 to %d accounts", maxCount)
+		return Node{}, fault.Newf(fault.Invalid, "the capacity of a node must be from 1 to %d accounts", maxCount)
 	}
 	return s.store.AddNode(ctx, Node{URL: url, Capacity: capacity, Available: capacity})
 }
@@ -75,7 +75,7 @@ func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, 
 	}
 	for _, n := range []*int64{c.Available, c.Capacity} {
 		if n != nil && (*n < 0 || *n > maxCount) {
-			return Node{}, fault.Newf(fault.Invalid, "a node's numbers are from 0 to %d accounts", maxCount)
+			return Node{}, fault.Newf(fault.Invalid, "the counters of a node must be from 0 to %d accounts", maxCount)
 		}
 	}
 	return s.store.SetNode(ctx, url, c)

@@ -19,7 +19,7 @@ type Identity struct {
 // ErrAccountsAway is the answer when neither keys nor a verdict can be had
 // from the accounts server. It is not the browser's fault: a refusal would
 // make it ask for the password.
-var ErrAccountsAway error = fault.New(fault.Unavailable, "the accounts server does not answer")
+var ErrAccountsAway error = fault.New(fault.Unavailable, "the accounts server is unavailable")
 
 // Verifier judges what the accounts server has signed. Its errors are
 // *Refusal with BadCredentials and ErrAccountsAway.

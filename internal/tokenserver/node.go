@@ -33,7 +33,7 @@ type Node struct {
 }
 
 // ErrNoNode is the answer to a new account when every node is full or down.
-var ErrNoNode error = fault.New(fault.Unavailable, "no storage node is free")
+var ErrNoNode error = fault.New(fault.Unavailable, "no storage node has free capacity")
 
 // CheckNodeURL brings a node's URL into the form of the table, or says with
 // fault.Invalid what is wrong with it.
@@ -45,11 +45,11 @@ func CheckNodeURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !printable(s):
-		return "", fault.New(fault.Invalid, "a node is an http or https URL such as https://sync.example.org")
+		return "", fault.New(fault.Invalid, "a node must be an http or https URL such as https://sync.example.org")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, "?#"):
-		return "", fault.New(fault.Invalid, "a node's URL has no user, query or fragment")
+		return "", fault.New(fault.Invalid, "a node URL must not have a user, query or fragment")
 	case len(s) > maxNodeURL:
-		return "", fault.Newf(fault.Invalid, "a node's URL has at most %d characters", maxNodeURL)
+		return "", fault.Newf(fault.Invalid, "a node URL must have at most %d characters", maxNodeURL)
 	}
 	return s, nil
 }

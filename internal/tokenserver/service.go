@@ -67,7 +67,7 @@ type Service struct {
 // NewService checks that nothing is missing which would show only later.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
-		return nil, fault.New(fault.Invalid, "fxa_metrics_hash_secret is empty")
+		return nil, fault.New(fault.Invalid, "fxa_metrics_hash_secret must not be empty")
 	}
 	if o.CountEvent == nil {
 		o.CountEvent = func(EventKind) {}

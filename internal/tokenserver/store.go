@@ -165,7 +165,7 @@ const MaxRefused = 1000
 // Check refuses, with fault.Invalid, a note that the table cannot hold.
 func (r Rule) Check() error {
 	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
-		return fault.Newf(fault.Invalid, "a note is text of at most %d bytes", MaxNote)
+		return fault.Newf(fault.Invalid, "a note must be text of at most %d bytes", MaxNote)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func nextElement(s string) (e element, rest string, err error) {
 			return e, rest, err
 		}
 		if seen[name] {
-			return e, rest, errors.New("a parameter twice in one element")
+			return e, rest, errors.New("duplicate parameter in one element")
 		}
 		seen[name] = true
 		if err := e.set(name, value); err != nil {
@@ -69,7 +69,7 @@ func nextElement(s string) (e element, rest string, err error) {
 func nextPair(s string) (name, value, rest string, err error) {
 	n := tokenLen(s)
 	if n == 0 || n == len(s) || s[n] != '=' {
-		return "", "", s, errors.New("a parameter is not of the form name=value")
+		return "", "", s, errors.New("expected name=value")
 	}
 	name, rest = strings.ToLower(s[:n]), s[n+1:]
 	if strings.HasPrefix(rest, `"`) {
@@ -78,7 +78,7 @@ func nextPair(s string) (name, value, rest string, err error) {
 	}
 	n = tokenLen(rest)
 	if n == 0 {
-		return "", "", s, errors.New("a parameter has no value")
+		return "", "", s, errors.New("empty parameter value")
 	}
 	return name, rest[:n], rest[n:], nil
 }
@@ -98,11 +98,11 @@ func quoted(s string) (value, rest string, err error) {
 			c = s[i]
 		}
 		if c < ' ' && c != '\t' || c == 0x7f {
-			return "", "", errors.New("a control character in a quoted string")
+			return "", "", errors.New("control character in a quoted string")
 		}
 		b.WriteByte(c)
 	}
-	return "", "", errors.New("a quote is not closed")
+	return "", "", errors.New("unterminated quoted string")
 }
 
 func (e *element) set(name, value string) (err error) {
@@ -113,7 +113,7 @@ func (e *element) set(name, value string) (err error) {
 		_, err = parseNode(value)
 	case "host":
 		if _, _, ok := splitHost(value); !ok {
-			return errors.New("the host is malformed")
+			return errors.New("malformed host")
 		}
 		e.host = value
 	case "proto":
@@ -124,7 +124,7 @@ func (e *element) set(name, value string) (err error) {
 
 // parseNode reads a node identifier and drops its port.
 func parseNode(s string) (string, error) {
-	bad := errors.New("a node identifier is malformed")
+	bad := errors.New("malformed node identifier")
 	name := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
 		port := s[i+1:]

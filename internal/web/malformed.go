@@ -20,7 +20,7 @@ import (
 // resets the stream.
 
 // errMalformed is the error of such a request.
-var errMalformed = fault.New(fault.Invalid, "the request is malformed")
+var errMalformed = fault.New(fault.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
 
 // Refuser is a handler that answers malformed requests too.
 type Refuser interface {

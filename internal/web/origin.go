@@ -31,7 +31,7 @@ func ParseOrigin(text string) (Origin, error) {
 		return Origin{}, fault.New(fault.Invalid, "the public URL must begin with http:// or https://")
 	}
 	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
-		return Origin{}, fault.New(fault.Invalid, "the public URL may have a host, a port and a path, nothing else")
+		return Origin{}, fault.New(fault.Invalid, "the public URL must have only a scheme, a host, a port and a path")
 	}
 	host, port, ok := splitHost(u.Host)
 	if !ok {
@@ -39,7 +39,7 @@ func ParseOrigin(text string) (Origin, error) {
 	}
 	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	if !plainPath(prefix) {
-		return Origin{}, fault.New(fault.Invalid, "the path of the public URL may hold letters, digits, and . _ ~ - in segments that are not empty")
+		return Origin{}, fault.New(fault.Invalid, "the path of the public URL must consist of non-empty segments of letters, digits and . _ ~ -")
 	}
 	if port == 0 {
 		port = defaultPort(u.Scheme)

@@ -8,7 +8,7 @@ import (
 )
 
 // errPath answers a path that cannot be split.
-var errPath = fault.New(fault.Invalid, "the path is malformed")
+var errPath = fault.New(fault.Invalid, "malformed path: check the percent-encoding")
 
 // Segments splits a raw path at its slashes and decodes what is between them:
 // "/a%2Fb//.." is "a/b", "" and "..". Nothing is cleaned; a slash at the end

@@ -46,7 +46,7 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	for _, text := range trustedProxies {
 		p, err := parsePrefix(text)
 		if err != nil {
-			return nil, fault.Newf(fault.Invalid, "%q is neither an address nor a CIDR", text)
+			return nil, fault.Newf(fault.Invalid, "%q must be an IP address or a network in CIDR notation", text)
 		}
 		r.trusted = append(r.trusted, p)
 	}
@@ -57,7 +57,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
 		if err == nil && p.Addr().Is4In6() {
-			err = errors.New("an IPv4 network must be written as one") // it would match nothing
+			err = errors.New("an IPv4 network must be in IPv4 notation") // it would match nothing
 		}
 		return p, err
 	}
@@ -114,7 +114,7 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	}
 	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil && r.trusts(peer.Addr()) {
 		if err := r.follow(&seen, req.Header); err != nil {
-			return Origin{}, fault.Wrap(fault.Invalid, "a proxy forwards what cannot be parsed", err)
+			return Origin{}, fault.Wrap(fault.Invalid, "a forwarding header of a proxy is malformed", err)
 		}
 	}
 	return seen.origin()
@@ -146,15 +146,15 @@ type forwarded struct {
 func (f forwarded) origin() (Origin, error) {
 	host, port, ok := splitHost(f.host)
 	if !ok {
-		return Origin{}, fault.New(fault.Invalid, "the request names no valid host")
+		return Origin{}, fault.New(fault.Invalid, "the Host header is missing or not valid")
 	}
 	scheme := strings.ToLower(f.proto)
 	if scheme != "http" && scheme != "https" {
-		return Origin{}, fault.New(fault.Invalid, "a proxy forwards for another protocol than http and https")
+		return Origin{}, fault.New(fault.Invalid, "the protocol forwarded by a proxy must be http or https")
 	}
 	if port == 0 && f.port != "" {
 		if port, ok = parsePort(f.port); !ok {
-			return Origin{}, fault.New(fault.Invalid, "a proxy forwards for an impossible port")
+			return Origin{}, fault.New(fault.Invalid, "the port forwarded by a proxy is not valid")
 		}
 	}
 	if port == 0 {

@@ -91,9 +91,9 @@ func TestNonsenseNumbers(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"a node's capacity is from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
-		{"a node's capacity is from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "0"}},
-		{"a node's capacity is from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
+		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
+		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "0"}},
+		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},
 		{`--after: invalid value "5a": expected a uid`, []string{"user", "list", "--after", "5a"}},

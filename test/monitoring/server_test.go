@@ -56,7 +56,7 @@ func served(t *testing.T) map[string]metric {
 		if _, ok := metrics[name]; ok {
 			t.Errorf("a server that is not on Spanner has %s", name)
 		}
-		metrics[name] = metric{kind: "counter", labels: []string{"step"}}
+		metrics[name] = metric{kind: "counter", labels: []string{"statement"}}
 	}
 	return metrics
 }
@@ -72,7 +72,7 @@ func TestMetricsOnSpanner(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 	s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo").Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"x"}`)
 	text := s.AwaitAnswer("/metrics", func(status int, _ string) bool { return status == http.StatusOK })
-	if !strings.Contains(text, `holdfast_sync_spanner_predicted_mutations_total{step="sync.put"} 12`) {
+	if !strings.Contains(text, `holdfast_sync_spanner_predicted_mutations_total{statement="sync.put"} 12`) {
 		t.Error("the commit of one record was not predicted")
 	}
 	there := parse(t, text)
@@ -80,7 +80,7 @@ func TestMetricsOnSpanner(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(there)) {
 		if strings.HasPrefix(name, "holdfast_sync_spanner_") {
 			own = append(own, name)
-			if m := there[name]; m.kind != "counter" || !slices.Equal(m.labels, []string{"step"}) {
+			if m := there[name]; m.kind != "counter" || !slices.Equal(m.labels, []string{"statement"}) {
 				t.Errorf("%s is a %s of %v", name, m.kind, m.labels)
 			}
 		}

@@ -169,7 +169,7 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 
 // countEvents counts what the accounts server reports.
 func countEvents(d *service.Deps) func(tokenserver.EventKind) {
-	events := d.Metrics.Counter("holdfast_tokenserver_account_events_total", "Events that the accounts server has reported.", "event")
+	events := d.Metrics.Counter("holdfast_tokenserver_account_events_total", "Events received from the accounts server.", "event")
 	for _, k := range []tokenserver.EventKind{tokenserver.OtherEvent, tokenserver.AccountDeleted, tokenserver.PasswordChanged} {
 		events.WithLabelValues(k.String())
 	}

@@ -89,7 +89,7 @@ func (s *Accounts) watchRevoked(
 			}
 			begun = time.Now()
 			if err = look(ctx); err != nil && !failed && ctx.Err() == nil {
-				log.Warn("revoked accounts cannot be read; those known stay refused", "error", err)
+				log.Warn("could not read revoked accounts, known ones are still rejected", "error", err)
 			}
 		}
 	}()

@@ -65,7 +65,7 @@ func (s *Extensions) startRelay(ctx context.Context) (end func() error, err erro
 			last, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			if _, err := relay.Pass(last); err != nil {
-				s.deps.Log.Warn("the last of the audit will be published at the next start", "error", err)
+				s.deps.Log.Warn("could not publish the remaining audit events, they will be published at the next start", "error", err)
 			}
 		}
 		return closeSink()
@@ -85,11 +85,11 @@ func (s *Extensions) awaitDatabase(ctx context.Context) bool {
 
 // observedRelay registers the metrics of the outbox.
 func observedRelay(m *obs.Metrics) (o outbox.Options) {
-	events := m.Counter("holdfast_outbox_events_total", "Events that were published.", "service").WithLabelValues(Name)
-	failures := m.Counter("holdfast_outbox_failures_total", "Attempts to publish events that failed.", "service").WithLabelValues(Name)
-	delay := m.Histogram("holdfast_outbox_delay_seconds", "How late the oldest event of each batch was published.", "service").WithLabelValues(Name)
+	events := m.Counter("holdfast_outbox_events_total", "Events published.", "service").WithLabelValues(Name)
+	failures := m.Counter("holdfast_outbox_failures_total", "Failed attempts to publish events.", "service").WithLabelValues(Name)
+	delay := m.Histogram("holdfast_outbox_delay_seconds", "Age of the oldest event of each published batch.", "service").WithLabelValues(Name)
 	var dead atomic.Int64
-	m.Gauge("holdfast_outbox_dead_events", "Events that were set aside because the sink refuses them.",
+	m.Gauge("holdfast_outbox_dead_events", "Events set aside because the sink rejects them.",
 		func(set obs.Set) { set(float64(dead.Load()), Name) }, "service")
 	o.ObserveDead = func(n int) { dead.Store(int64(n)) }
 	o.Observe = func(published int, late time.Duration, err error) {

@@ -42,10 +42,10 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 	r := &metrics{
 		service: s, now: now,
 
-		ops:     m.Counter("storage_host_ops_total", "Operations on records of extensions, by how they ended.", "operation", "result"),
-		latency: m.Histogram("storage_host_latency_seconds", "Time of operations on records of extensions.", "operation"),
-		errors:  m.Counter("storage_host_errors_total", "Requests for records of extensions that were answered with an error.", "code"),
-		invalid: m.Counter("storage_validation_failures_total", "Requests that were refused for their form, or values for their schema."),
+		ops:     m.Counter("storage_host_ops_total", "Operations of extension storage, by result.", "operation", "result"),
+		latency: m.Histogram("storage_host_latency_seconds", "Duration of operations of extension storage.", "operation"),
+		errors:  m.Counter("storage_host_errors_total", "Error responses of extension storage, by code.", "code"),
+		invalid: m.Counter("storage_validation_failures_total", "Error responses with VALIDATION_FAILED."),
 	}
 	for _, operation := range operations {
 		r.ops.WithLabelValues(operation, "ok")
@@ -57,18 +57,18 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 	} {
 		r.errors.WithLabelValues(code)
 	}
-	m.Gauge("storage_host_inflight_requests", "Requests for records of extensions under way.", func(set obs.Set) { set(float64(r.inflight.Load())) })
-	m.Total("ttl_cleanup_deletes_total", "Rows that the sweep has removed: expired records, old changes and old answers.", func(set obs.Set) { set(float64(r.swept.Load())) })
+	m.Gauge("storage_host_inflight_requests", "Requests to extension storage in progress.", func(set obs.Set) { set(float64(r.inflight.Load())) })
+	m.Total("ttl_cleanup_deletes_total", "Rows removed by the sweep of extension storage.", func(set obs.Set) { set(float64(r.swept.Load())) })
 	for _, g := range []struct {
 		name, help string
 		of         func(*ext.Totals) int64
 	}{
-		{"storage_quota_usage_bytes", "What all installs have together, as quotas count it.", func(t *ext.Totals) int64 { return t.Bytes }},
+		{"storage_quota_usage_bytes", "Bytes of all installs, as counted for quotas.", func(t *ext.Totals) int64 { return t.Bytes }},
 		{"storage_namespace_key_count", "Keys in all namespaces.", func(t *ext.Totals) int64 { return t.Keys }},
-		{"storage_namespaces", "Namespaces that have a key.", func(t *ext.Totals) int64 { return t.Namespaces }},
+		{"storage_namespaces", "Namespaces with at least one key.", func(t *ext.Totals) int64 { return t.Namespaces }},
 		{"storage_installs", "Installs that have or had a record.", func(t *ext.Totals) int64 { return t.Installs }},
 		{"storage_tenants_over_soft_limit", "Tenants whose installs have more than 2 GiB together.", func(t *ext.Totals) int64 { return t.TenantsOverSoft }},
-		{"ttl_expired_rows_pending", "Records that have expired and are still there, counted up to 10,000.", func(t *ext.Totals) int64 { return t.ExpiredPending }},
+		{"ttl_expired_rows_pending", "Expired records that have not been removed yet, counted up to 10000.", func(t *ext.Totals) int64 { return t.ExpiredPending }},
 	} {
 		m.Gauge(g.name, g.help, func(set obs.Set) {
 			if t, known := r.total(); known {
@@ -84,10 +84,10 @@ func observeSchemas(m *obs.Metrics, v *jsonschema.Validator) {
 	of := func(value func(jsonschema.CacheStats) float64) func(obs.Set) {
 		return func(set obs.Set) { set(value(v.Cache())) }
 	}
-	m.Gauge("storage_schema_cache_bytes", "Memory of the compiled schemas.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Bytes) }))
-	m.Gauge("storage_schema_cache_capacity_bytes", "Most memory of the compiled schemas, extstorage.schema_memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Capacity) }))
-	m.Gauge("storage_schema_cache_schemas", "Schemas that are compiled.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Schemas) }))
-	m.Total("storage_schema_cache_evictions_total", "Compiled schemas that were given up to make room for others.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
+	m.Gauge("storage_schema_cache_bytes", "Memory used by compiled schemas.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Bytes) }))
+	m.Gauge("storage_schema_cache_capacity_bytes", "Maximum memory for compiled schemas (extstorage.schema_memory).", of(func(c jsonschema.CacheStats) float64 { return float64(c.Capacity) }))
+	m.Gauge("storage_schema_cache_schemas", "Compiled schemas in memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Schemas) }))
+	m.Total("storage_schema_cache_evictions_total", "Compiled schemas evicted to make room for others.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
 }
 
 // codeInvalid is the code of what is refused for its form, or by a schema.

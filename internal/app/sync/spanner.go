@@ -56,14 +56,14 @@ func (s *Storage) databaseFix() string {
 // spannerOptions completes the options of Spanner's client.
 func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	m := s.deps.Metrics
-	predicted := m.Counter("holdfast_sync_spanner_predicted_mutations_total", "Mutations that commits on Spanner were predicted to have, by step.", "step")
-	counted := m.Counter("holdfast_sync_spanner_mutations_total", "Mutations that Spanner has counted in commits, by step; the emulator counts none.", "step")
+	predicted := m.Counter("holdfast_sync_spanner_predicted_mutations_total", "Predicted mutations of Spanner commits.", "statement")
+	counted := m.Counter("holdfast_sync_spanner_mutations_total", "Mutations of commits as counted by Spanner. The emulator counts none.", "statement")
 	o.EmulatorHost, o.RouteToLeader = s.cfg.EmulatorHost, s.cfg.RouteToLeader
 	o.Mutations = func(step string, foretold, count int) {
 		predicted.WithLabelValues(step).Add(float64(foretold))
 		counted.WithLabelValues(step).Add(float64(count))
 		if count != 0 && count != foretold {
-			s.deps.Log.Warn("Spanner counted other mutations in a commit than this release predicted", "step", step, "predicted", foretold, "counted", count)
+			s.deps.Log.Warn("mutation count of a Spanner commit differs from the prediction", "statement", step, "predicted", foretold, "counted", count)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (s *Storage) spannerOptions(o *spannerdb.Options) {
 // warnOfEmulator is called when the server starts on Spanner.
 func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error) {
 	if host := s.cfg.EmulatorHost; host != "" {
-		s.deps.Log.Warn("running on the Spanner emulator: no data is kept, and writes are serialized", "service", Name, "emulator", host)
+		s.deps.Log.Warn("using the Spanner emulator: data is not durable and writes are serialized", "service", Name, "emulator", host)
 	}
 	return func() error { return nil }, nil
 }

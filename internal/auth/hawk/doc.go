@@ -22,9 +22,9 @@ var (
 	ErrMalformed error = fault.New(fault.Denied, "malformed Hawk credentials")
 	// ErrMAC: the MAC does not fit the request; either the key differs or the
 	// target, host or port that the client signed.
-	ErrMAC error = fault.New(fault.Denied, "Hawk MAC does not match the request")
+	ErrMAC error = fault.New(fault.Denied, "the Hawk MAC does not match the request")
 	// ErrSkew: the MAC is right, the client's clock is too far from ours.
-	ErrSkew error = fault.New(fault.Denied, "Hawk timestamp is out of bounds")
+	ErrSkew error = fault.New(fault.Denied, "the Hawk timestamp differs too much from the clock of this server")
 	// ErrPayload: the body is not the one whose hash was signed.
-	ErrPayload error = fault.New(fault.Denied, "Hawk payload hash does not match the body")
+	ErrPayload error = fault.New(fault.Denied, "the Hawk payload hash does not match the body")
 )

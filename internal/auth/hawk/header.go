@@ -67,7 +67,7 @@ func ParseHeader(value string) (Header, error) {
 		return Header{}, malformed("longer than %d bytes", maxHeader)
 	}
 	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-		return Header{}, malformed("not of the Hawk scheme")
+		return Header{}, malformed("the scheme must be Hawk")
 	}
 	var h Header
 	var seen fields
@@ -85,7 +85,7 @@ func ParseHeader(value string) (Header, error) {
 			break
 		}
 		if after[0] != ',' {
-			return Header{}, malformed("no comma after the field %s", name)
+			return Header{}, malformed("expected a comma after the field %s", name)
 		}
 		rest = strings.TrimLeft(after[1:], " \t")
 	}
@@ -99,15 +99,15 @@ func ParseHeader(value string) (Header, error) {
 func nextField(s string) (name, text, rest string, err error) {
 	name, rest, ok := strings.Cut(s, `="`)
 	if !ok {
-		return "", "", "", malformed(`a field is not of the form name="value"`)
+		return "", "", "", malformed(`expected name="value"`)
 	}
 	text, rest, ok = strings.Cut(rest, `"`)
 	if !ok {
-		return "", "", "", malformed("a quote is not closed")
+		return "", "", "", malformed("unterminated quoted value")
 	}
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '\\' {
-			return "", "", "", malformed("a value has a byte that is not allowed")
+			return "", "", "", malformed("a value contains a character that is not allowed")
 		}
 	}
 	return name, text, rest, nil
@@ -150,14 +150,14 @@ func (h *Header) set(seen *fields, name, text string) error {
 		f, h.MAC = fieldMAC, text
 		ok = isDigest(text)
 	default:
-		return malformed("an unknown field")
+		return malformed("unknown field")
 	}
 	if *seen&f != 0 {
-		return malformed("the field %s twice", name)
+		return malformed("duplicate field %s", name)
 	}
 	*seen |= f
 	if !ok {
-		return malformed("the field %s has a bad value", name)
+		return malformed("the value of the field %s is not valid", name)
 	}
 	return nil
 }

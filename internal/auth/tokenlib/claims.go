@@ -58,7 +58,7 @@ func (c Claims) encode() ([]byte, error) {
 func decodeClaims(payload []byte) (Claims, error) {
 	w := wire{Origin: "python"}
 	if err := json.Unmarshal(payload, &w); err != nil {
-		return Claims{}, fmt.Errorf("%w: the claims are not JSON of the known types", ErrMalformed)
+		return Claims{}, fmt.Errorf("%w: the claims must be JSON of the expected types", ErrMalformed)
 	}
 	if err := w.check(); err != nil {
 		return Claims{}, err
@@ -74,11 +74,11 @@ func decodeClaims(payload []byte) (Claims, error) {
 func (w *wire) check() error {
 	switch {
 	case w.UID <= 0:
-		return fmt.Errorf("%w: no uid", ErrMalformed)
+		return fmt.Errorf("%w: uid is required", ErrMalformed)
 	case w.Expires <= 0 || w.Expires > maxExpires:
-		return fmt.Errorf("%w: no expiry", ErrMalformed)
+		return fmt.Errorf("%w: expires is required", ErrMalformed)
 	case w.Salt == "":
-		return fmt.Errorf("%w: no salt", ErrMalformed)
+		return fmt.Errorf("%w: salt is required", ErrMalformed)
 	}
 	return nil
 }

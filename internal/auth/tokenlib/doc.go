@@ -16,7 +16,7 @@ var (
 	// ErrMalformed: the text is no token, or its claims are not the ones of Sync.
 	ErrMalformed error = fault.New(fault.Denied, "malformed token")
 	// ErrSignature: none of our master secrets made this token.
-	ErrSignature error = fault.New(fault.Denied, "token is not signed with a master secret of this server")
+	ErrSignature error = fault.New(fault.Denied, "the token is not signed with a master secret of this server")
 	// ErrExpired: the token was good once.
-	ErrExpired error = fault.New(fault.Denied, "token has expired")
+	ErrExpired error = fault.New(fault.Denied, "the token has expired")
 )

@@ -58,7 +58,7 @@ type secret struct {
 // one last everywhere, then first everywhere, then drop the old one.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
-		return nil, fault.New(fault.Invalid, "no master secret")
+		return nil, fault.New(fault.Invalid, "at least one master secret is required")
 	}
 	remembered, err := lru.New[string, opened](maxOpened)
 	if err != nil {
@@ -67,7 +67,7 @@ func NewKeyring(masters ...string) (*Keyring, error) {
 	k := &Keyring{opened: remembered}
 	for _, m := range masters {
 		if m == "" {
-			return nil, fault.New(fault.Invalid, "a master secret is empty")
+			return nil, fault.New(fault.Invalid, "a master secret must not be empty")
 		}
 		signing, err := hkdf.Key(sha256.New, []byte(m), nil, infoSigning, sha256.Size)
 		if err != nil {
@@ -140,11 +140,11 @@ func (k *Keyring) open(token string) (o opened, err error) {
 func (k *Keyring) verify(token string) ([]byte, secret, error) {
 	// The decoder passes over line ends, which would give a token a second spelling.
 	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
-		return nil, secret{}, fmt.Errorf("%w: too long or with line ends", ErrMalformed)
+		return nil, secret{}, fmt.Errorf("%w: too long, or with line breaks", ErrMalformed)
 	}
 	raw, err := encoding.DecodeString(token)
 	if err != nil || len(raw) <= sha256.Size {
-		return nil, secret{}, fmt.Errorf("%w: not base64url of claims and signature", ErrMalformed)
+		return nil, secret{}, fmt.Errorf("%w: expected base64url of claims and signature", ErrMalformed)
 	}
 	payload, signature := raw[:len(raw)-sha256.Size], raw[len(raw)-sha256.Size:]
 	for _, s := range k.secrets {

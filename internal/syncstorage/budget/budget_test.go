@@ -169,7 +169,7 @@ func TestCheck(t *testing.T) {
 		{"more than can be counted", on, Load{Records: math.MaxInt}, "too many"},
 		{"a batch as large as it may be", off, Load{Records: 9_999, Payload: LoadSize, IDs: 64 * 9_999, User: 100}, ""},
 		{"all bytes", on, Load{Records: 1, Payload: CommitBytes - recordBytes - parentBytes - 2*40 - 12, IDs: 12, User: 40}, ""},
-		{"a byte more", on, Load{Records: 1, Payload: CommitBytes - recordBytes - parentBytes - 2*40 - 12, IDs: 13, User: 40}, "are 104857601 of 104857600 bytes"},
+		{"a byte more", on, Load{Records: 1, Payload: CommitBytes - recordBytes - parentBytes - 2*40 - 12, IDs: 13, User: 40}, "are 104857601 bytes, the limit is 104857600"},
 	} {
 		err := tc.p.Check(tc.l)
 		switch {

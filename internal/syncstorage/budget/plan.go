@@ -99,10 +99,10 @@ func (l Load) Bytes() int64 {
 // arithmetic.
 func (p Plan) Check(l Load) error {
 	if p.Mutations(l.Records) > Limit {
-		return fault.Newf(fault.TooLarge, "%d records are too many for one commit: %s", l.Records, p.Explain(l.Records, Limit))
+		return fault.Newf(fault.TooLarge, "too many records for one commit: %d: %s", l.Records, p.Explain(l.Records, Limit))
 	}
 	if weight := l.Bytes(); weight > CommitBytes {
-		return fault.Newf(fault.TooLarge, "the commit is too large: payloads of %d bytes and %d for keys and fixed columns of %d records are %d of %d bytes",
+		return fault.Newf(fault.TooLarge, "the commit is too large: %d bytes of payloads and %d bytes of keys and fixed columns of %d records are %d bytes, the limit is %d",
 			l.Payload, weight-l.Payload, l.Records, weight, CommitBytes)
 	}
 	return nil

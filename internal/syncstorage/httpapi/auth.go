@@ -17,7 +17,7 @@ import (
 func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
-		return fault.New(fault.Denied, "the request has not one Authorization header")
+		return fault.New(fault.Denied, "exactly one Authorization header is required")
 	}
 	creds, err := hawk.ParseHeader(values[0])
 	if err != nil {
@@ -49,7 +49,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 
 // ErrRevoked is the answer to tokens that were revoked before they expired. The client
 // then asks the tokenserver, which tells it why.
-var ErrRevoked error = fault.New(fault.Denied, "the token is revoked: its account was denied or deleted")
+var ErrRevoked error = fault.New(fault.Denied, "the token is revoked because its account was denied or deleted")
 
 // checkRevoked returns ErrRevoked.
 func (h *Handler) checkRevoked(x *exchange) error {

@@ -33,16 +33,16 @@ func (r *refusal) Error() string { return r.reason }
 func (r *refusal) FaultCode() fault.Code { return fault.Invalid }
 
 var (
-	errRoute       = &refusal{http.StatusNotFound, codeUnknown, "no such resource"}
-	errMethod      = &refusal{http.StatusMethodNotAllowed, codeMethod, "the resource does not have this method"}
-	errMedia       = &refusal{http.StatusUnsupportedMediaType, codeUnknown, "the content type is not one of Sync"}
-	errAccept      = &refusal{http.StatusNotAcceptable, codeUnknown, "no acceptable content type"}
-	errLength      = &refusal{http.StatusRequestEntityTooLarge, codeSize, "the body is larger than a request may be"}
-	errLongStream  = &refusal{http.StatusBadRequest, codeSize, "the body is larger than a request may be"}
-	errManyRecords = &refusal{http.StatusBadRequest, codeSize, "the body has more records than a request may list"}
-	errSlowBody    = &refusal{http.StatusRequestTimeout, codeUnknown, "the body came too slowly"}
-	errOldClient   = &refusal{http.StatusServiceUnavailable, codeUnknown, "a client that crashes on answers"}
-	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "the query is malformed"}
+	errRoute       = &refusal{http.StatusNotFound, codeUnknown, "no such path"}
+	errMethod      = &refusal{http.StatusMethodNotAllowed, codeMethod, "method not allowed"}
+	errMedia       = &refusal{http.StatusUnsupportedMediaType, codeUnknown, "unsupported content type: expected application/json, application/newlines or text/plain"}
+	errAccept      = &refusal{http.StatusNotAcceptable, codeUnknown, "not acceptable: Accept must allow application/json or application/newlines"}
+	errLength      = &refusal{http.StatusRequestEntityTooLarge, codeSize, "the body is too large"}
+	errLongStream  = &refusal{http.StatusBadRequest, codeSize, "the body is too large"}
+	errManyRecords = &refusal{http.StatusBadRequest, codeSize, "the body has too many records"}
+	errSlowBody    = &refusal{http.StatusRequestTimeout, codeUnknown, "the body was sent too slowly"}
+	errOldClient   = &refusal{http.StatusServiceUnavailable, codeUnknown, "client version with a known crash"}
+	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "malformed query string"}
 )
 
 // judge maps an error to the status and the integer of its answer.

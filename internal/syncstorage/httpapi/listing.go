@@ -97,13 +97,13 @@ func (x *exchange) listing() (*ss.Query, error) {
 	if v.Has("sort") {
 		var ok bool
 		if q.Sort, ok = ss.ParseSort(v.Get("sort")); !ok {
-			return nil, fault.New(fault.Invalid, "sort is not newest, oldest or index")
+			return nil, fault.New(fault.Invalid, "sort must be newest, oldest or index")
 		}
 	}
 	if v.Has("limit") {
 		n, err := strconv.ParseUint(v.Get("limit"), 10, 32)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "limit is not a number of records")
+			return nil, fault.New(fault.Invalid, "limit must be a whole number")
 		}
 		q.Limit = ss.Some(int(min(n, math.MaxInt32))) // as good as none, and fits every engine
 	}
@@ -122,7 +122,7 @@ func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) 
 	}
 	t, ok := ss.ParseTimestamp(v.Get(name))
 	if !ok {
-		return ts, fault.Newf(fault.Invalid, "%s is not a number of seconds", name)
+		return ts, fault.Newf(fault.Invalid, "%s must be a decimal number of seconds", name)
 	}
 	return ss.Some(t), nil
 }
@@ -148,7 +148,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	between, largest := "", 0
 	for r, err := range l.Items {
 		if err != nil {
-			return fmt.Errorf("read a listing: %w", err)
+			return fmt.Errorf("read a list: %w", err)
 		}
 		if n := len(r.Payload); n > largest && !l.Gathered {
 			if err := web.ChargeMemory(x.out, x.in, int64(streamCopies*(n-largest))); err != nil {
@@ -165,7 +165,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 		}
 		e.literal(f.after)
 		if e.err != nil {
-			return fault.Wrap(fault.Unavailable, "the client does not take the listing", e.err)
+			return fault.Wrap(fault.Unavailable, "the client stopped reading the list", e.err)
 		}
 	}
 	e.literal(f.end)

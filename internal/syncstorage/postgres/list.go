@@ -36,7 +36,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 
 // errLarge ends the gathering of a page that has the large records of its
 // collection.
-var errLarge = fault.New(fault.Internal, "the page is larger than was to be expected")
+var errLarge = fault.New(fault.Internal, "the page is larger than expected")
 
 // list streams a page that is likely to be larger than so many bytes, and
 // gathers others.
@@ -171,7 +171,7 @@ func (r *reader) next() (bool, error) {
 func (r *reader) must() error {
 	found, err := r.next()
 	if err == nil && !found {
-		err = fault.Wrap(fault.Internal, "internal error", errors.New("a listing has fewer rows than were counted"))
+		err = fault.Wrap(fault.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
-var errNoRecord error = fault.New(fault.NotFound, "no such record")
+var errNoRecord error = fault.New(fault.NotFound, "record not found")
 
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (ss.Written, error) {

@@ -145,7 +145,7 @@ func TestMozillasTables(t *testing.T) {
 			t.Errorf("%s/%s of %s is %s, want %s", c.collection, c.id, c.o.FxAUID, got, want)
 		}
 	}
-	if got := get(alice, "tabs", "lost"); got != "no such record" {
+	if got := get(alice, "tabs", "lost"); got != "record not found" {
 		t.Errorf("the expired record is %s", got)
 	}
 }

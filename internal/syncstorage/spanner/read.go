@@ -111,9 +111,9 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 }
 
 var (
-	errNoRecord error = fault.New(fault.NotFound, "no such record")
-	errTwice          = fault.Wrap(fault.Internal, "internal error", errors.New("a record came twice"))
-	errShort          = fault.Wrap(fault.Internal, "internal error", errors.New("a listing has fewer rows than were counted"))
+	errNoRecord error = fault.New(fault.NotFound, "record not found")
+	errTwice          = fault.Wrap(fault.Internal, "internal error", errors.New("a record was returned twice"))
+	errShort          = fault.Wrap(fault.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
 )
 
 // Get implements syncstorage.Store.

@@ -82,7 +82,7 @@ func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 
 // they would all be the same one here.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
-		return fault.New(fault.Denied, "the token names no account, or not the account's keys")
+		return fault.New(fault.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
 	}
 	return nil
 }

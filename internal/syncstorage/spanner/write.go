@@ -146,10 +146,10 @@ func (st *step) send() error {
 	}
 	st.load.User = int64(len(st.o.FxAUID) + len(st.o.FxAKID))
 	if n := st.tx.Predicted(); n > budget.Limit {
-		return fault.Newf(fault.TooLarge, "the request needs %d mutations of the %d that Spanner takes at once", n, budget.Limit)
+		return fault.Newf(fault.TooLarge, "the request needs %d mutations: Spanner allows %d in a commit", n, budget.Limit)
 	}
 	if n := st.load.Bytes(); n > budget.CommitBytes {
-		return fault.Newf(fault.TooLarge, "the request needs %d bytes of the %d that Spanner takes at once", n, int64(budget.CommitBytes))
+		return fault.Newf(fault.TooLarge, "the request needs %d bytes: Spanner allows %d in a commit", n, int64(budget.CommitBytes))
 	}
 	return st.tx.Buffer(st.changes...)
 }

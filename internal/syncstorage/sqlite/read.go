@@ -69,7 +69,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 			return err
 		}
 		if !found || !b.Live(horizon) {
-			return fault.New(fault.NotFound, "no such record")
+			return fault.New(fault.NotFound, "record not found")
 		}
 		return p.Check(b.Modified)
 	})

@@ -27,4 +27,4 @@ func sameError(got, want error) bool {
 }
 
 // errNotFound is what a missing record is answered with.
-var errNotFound error = fault.New(fault.NotFound, "no such record")
+var errNotFound error = fault.New(fault.NotFound, "record not found")

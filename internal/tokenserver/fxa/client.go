@@ -85,7 +85,7 @@ func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if status != http.StatusOK || json.Unmarshal(body, &set) != nil {
-		return nil, away(fmt.Errorf("no keys at %s/v1/jwks, status %d", c.base, status))
+		return nil, away(fmt.Errorf("no keys from %s/v1/jwks: status %d", c.base, status))
 	}
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys {
@@ -109,7 +109,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 	case isVerdict(status):
 		return tokenserver.Identity{}, refused("the accounts server does not know the token")
 	case status/100 != 2:
-		return tokenserver.Identity{}, away(fmt.Errorf("no verdict at %s/v1/verify, status %d", c.base, status))
+		return tokenserver.Identity{}, away(fmt.Errorf("no result from %s/v1/verify: status %d", c.base, status))
 	}
 	var answer struct {
 		User       string `json:"user"`
@@ -117,7 +117,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 		Generation int64  `json:"generation"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return tokenserver.Identity{}, away(fmt.Errorf("no verdict at %s/v1/verify: %w", c.base, err))
+		return tokenserver.Identity{}, away(fmt.Errorf("no result from %s/v1/verify: %w", c.base, err))
 	}
 	return identity(answer.User, answer.Scope, answer.Generation)
 }
@@ -155,7 +155,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte) (st
 		return 0, nil, away(err)
 	}
 	if len(answer) > maxResponse {
-		return 0, nil, away(fmt.Errorf("%s%s answers with more than %d bytes", c.base, path, maxResponse))
+		return 0, nil, away(fmt.Errorf("the response of %s%s has more than %d bytes", c.base, path, maxResponse))
 	}
 	return res.StatusCode, answer, nil
 }

@@ -122,7 +122,7 @@ func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	}
 	key, err := publicKey(raw)
 	if err != nil {
-		return key, fault.Wrap(fault.Invalid, "a configured key of the accounts server is not an RSA key for RS256", err)
+		return key, fault.Wrap(fault.Invalid, "a configured key of the accounts server must be an RSA key for RS256", err)
 	}
 	return key, nil
 }

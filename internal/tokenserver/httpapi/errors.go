@@ -29,10 +29,10 @@ func (s *status) Error() string { return s.reason }
 func (s *status) FaultCode() fault.Code { return fault.Invalid }
 
 var (
-	errRoute         = &status{answer{http.StatusNotFound, "error", "url", "", "Not found"}, "no such resource"}
-	errMethod        = &status{answer{http.StatusMethodNotAllowed, "error", "body", "", "Method not allowed"}, "the resource does not have this method"}
-	errNoCredentials = &status{answer{http.StatusUnauthorized, "error", "body", "", "Unauthorized"}, "no credentials"}
-	errScheme        = &status{answer{http.StatusUnauthorized, "error", "body", "", "Unsupported"}, "credentials of another scheme"}
+	errRoute         = &status{answer{http.StatusNotFound, "error", "url", "", "Not found"}, "no such path"}
+	errMethod        = &status{answer{http.StatusMethodNotAllowed, "error", "body", "", "Method not allowed"}, "method not allowed"}
+	errNoCredentials = &status{answer{http.StatusUnauthorized, "error", "body", "", "Unauthorized"}, "no Authorization header"}
+	errScheme        = &status{answer{http.StatusUnauthorized, "error", "body", "", "Unsupported"}, "unsupported authorization scheme: expected Bearer"}
 	errClientState   = &status{answer{http.StatusBadRequest, "error", "header", "X-Client-State", "Invalid client state value"}, "X-Client-State is malformed"}
 )
 

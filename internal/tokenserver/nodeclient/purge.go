@@ -63,19 +63,19 @@ func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, u.Node+"/1.5/"+strconv.FormatInt(u.UID, 10), nil)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the node has no address", err)
+		return fault.Wrap(fault.Unavailable, "the node URL is not valid", err)
 	}
 	if err := hawk.SignHTTP(req, token, key, now, ""); err != nil {
-		return fault.Wrap(fault.Unavailable, "the node has no address", err)
+		return fault.Wrap(fault.Unavailable, "the node URL is not valid", err)
 	}
 	res, err := p.http.Do(req)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the node does not answer", err)
+		return fault.Wrap(fault.Unavailable, "the node is unavailable", err)
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // the status says it all
 	if res.StatusCode/100 != 2 && res.StatusCode != http.StatusNotFound {
-		return fault.Newf(fault.Unavailable, "the node answers %d", res.StatusCode)
+		return fault.Newf(fault.Unavailable, "the node responded with status %d", res.StatusCode)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 		return err
 	})
 	if err == nil && len(added) == 0 {
-		err = fault.New(fault.Conflict, "there is a node with this URL")
+		err = fault.New(fault.Conflict, "a node with this URL already exists")
 	}
 	if err != nil {
 		return tokenserver.Node{}, err
@@ -92,7 +92,7 @@ func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChan
 		return err
 	})
 	if err == nil && len(set) == 0 {
-		err = fault.New(fault.NotFound, "there is no node with this URL")
+		err = fault.New(fault.NotFound, "no node has this URL")
 	}
 	if err != nil {
 		return tokenserver.Node{}, err

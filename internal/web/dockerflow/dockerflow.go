@@ -107,7 +107,7 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 		defer cancel()
 		if err := d.Ping(ctx); err != nil {
-			d.Log.WarnContext(ctx, "the heartbeat found a database away", "error", err)
+			d.Log.WarnContext(ctx, "heartbeat: database unavailable", "error", err)
 			health.Database, health.Status = "Err", "Err"
 			status = http.StatusServiceUnavailable
 		}
@@ -137,7 +137,7 @@ func (d *Handler) version(w http.ResponseWriter, _ *http.Request) error {
 
 // failOnPurpose lets an operator see that failures reach the log and the metrics.
 func failOnPurpose(http.ResponseWriter, *http.Request) error {
-	return fault.New(fault.Internal, "a failure that somebody asked for")
+	return fault.New(fault.Internal, "test error requested by /__error__")
 }
 
 func (d *Handler) documents(w http.ResponseWriter, _ *http.Request) error {
@@ -159,8 +159,8 @@ func sendValue(w http.ResponseWriter, status int, v any) error {
 }
 
 var (
-	errRoute  = fault.New(fault.NotFound, "no such resource")
-	errMethod = errors.New("the resource does not have this method")
+	errRoute  = fault.New(fault.NotFound, "no such path")
+	errMethod = errors.New("method not allowed")
 )
 
 // Label names the route of a path.

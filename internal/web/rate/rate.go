@@ -31,7 +31,7 @@ type Limit struct {
 
 func (l Limit) check(clients int) error {
 	if l.Events <= 0 || l.Per <= 0 || l.Burst <= 0 || clients <= 0 {
-		return fault.New(fault.Invalid, "a rate needs events, a time, a burst and clients, each above 0")
+		return fault.New(fault.Invalid, "rate: events, interval, burst and number of clients must be greater than 0")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	}
 	byKey, err := simplelru.NewLRU[string, *rate.Limiter](clients, nil)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "no room for clients", err)
+		return nil, fault.Wrap(fault.Invalid, "the number of clients must be greater than 0", err)
 	}
 	return &Buckets{limit: l, every: l.every(), now: now, byKey: byKey}, nil
 }
