@@ -68,7 +68,7 @@ func TestFormatDuration(t *testing.T) {
 		0: "0s", 10 * time.Second: "10s", 90 * time.Second: "1m30s", 20 * time.Minute: "20m", 2 * time.Hour: "2h",
 		2*time.Hour + time.Second: "2h0m1s", 52 * 7 * 24 * time.Hour: "8736h", 100 * time.Millisecond: "100ms",
 	} {
-		got := formatDuration(d)
+		got := FormatDuration(d)
 		if back, err := time.ParseDuration(got); got != want || back != d || err != nil {
 			t.Errorf("%s: got %s, want %s, back %s, %v", d, got, want, back, err)
 		}

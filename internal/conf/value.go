@@ -144,7 +144,7 @@ func (n *node) literal(field reflect.Value) string {
 	case number:
 		return formatNumber(field.Float())
 	case duration:
-		return strconv.Quote(formatDuration(time.Duration(field.Int())))
+		return strconv.Quote(FormatDuration(time.Duration(field.Int())))
 	case list:
 		texts := make([]string, field.Len())
 		for i := range texts {
@@ -164,8 +164,8 @@ func formatNumber(f float64) string {
 	return s
 }
 
-// formatDuration writes 2h for what time.Duration writes as 2h0m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration writes 2h for what time.Duration writes as 2h0m0s.
+func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

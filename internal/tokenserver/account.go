@@ -32,6 +32,12 @@ func (a Account) Check() error {
 	return nil
 }
 
+// IsAccountID reports whether s has the shape of an account's id at the accounts
+// server: 16 bytes in lower-case hexadecimal digits.
+func IsAccountID(s string) bool {
+	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
 // ParseAccount reads an account as an operator names it: by its id, or by id
 // and domain as they stand in the table users.
 func ParseAccount(s, domain string) (Account, error) {

@@ -51,6 +51,19 @@ func TestParseAccount(t *testing.T) {
 	}
 }
 
+func TestIsAccountID(t *testing.T) {
+	t.Parallel()
+	const id = "0123456789abcdef0123456789abcdef"
+	for in, want := range map[string]bool{
+		id: true, "": false, "foo": false, id[1:]: false, id + "0": false, "0123456789ABCDEF0123456789ABCDEF": false, id[1:] + "g": false,
+		id[:15] + "-" + id[16:]: false, "alice@example.org": false,
+	} {
+		if IsAccountID(in) != want {
+			t.Errorf("%q: want %v", in, want)
+		}
+	}
+}
+
 func TestHashedIDs(t *testing.T) {
 	t.Parallel()
 	// Computed with Python's hmac and hashlib.

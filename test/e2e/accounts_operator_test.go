@@ -98,10 +98,10 @@ func TestNonsenseNumbers(t *testing.T) {
 		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},
 		{`--after: invalid value "5a": expected a uid`, []string{"user", "list", "--after", "5a"}},
 		{`--after: invalid value "-5": expected a uid`, []string{"user", "list", "--after", "-5"}},
-		{"--uid must be above 0", []string{"token", "--uid", "-1"}},
-		{"--duration must be from 1 to 315360000 seconds", []string{"token", "--uid", "1", "--duration", "0"}},
-		{"--duration must be from 1 to 315360000 seconds", []string{"token", "--uid", "1", "--duration", "9300000000000"}},
-		{"--records must be from 1 to", []string{"budget", "--records", "-1"}},
+		{"--uid: must be at least 1", []string{"token", "--uid", "-1"}},
+		{"--ttl: must be from 1s to 87600h", []string{"token", "--uid", "1", "--ttl", "0"}},
+		{"--ttl: must be from 1s to 87600h", []string{"token", "--uid", "1", "--ttl", "87601h"}},
+		{"--records: must be from 1 to", []string{"budget", "--records", "-1"}},
 	} {
 		r := binary.Run(t, s.Env, append([]string{"sync"}, tc.args...)...)
 		if r.Status != 1 || !strings.Contains(r.Stderr, tc.says) || r.Stdout != "" {

@@ -116,7 +116,7 @@ func beside(t *testing.T, e extension) {
 	if out := s.Verb("ext", "usage", "--tenant", tenant); !strings.Contains(out, "\n"+tenant+"  "+e.install+"  ") {
 		t.Errorf("usage of all:\n%s", out)
 	}
-	if out := s.Verb("ext", "usage", "--audit"); !strings.HasSuffix(out, ", that differ: 0\n") {
+	if out := s.Verb("ext", "usage", "--audit"); !strings.HasSuffix(out, ", with differences: 0\n") {
 		t.Errorf("audit of all:\n%s", out)
 	}
 

@@ -27,7 +27,7 @@ func TestFirstStart(t *testing.T) {
 			t.Errorf("%q has mode %04o, want %04o", name, info.Mode().Perm(), mode)
 		}
 	}
-	c := s.Token(7, "--fxa-uid", "abc", "--fxa-kid", "1-qqo", "--duration", "60")
+	c := s.Token(7, "--fxa-uid", "abc", "--fxa-kid", "1-qqo", "--ttl", "60s")
 	if c.UID != 7 || c.Duration != 60 || c.Endpoint != s.URL+"/1.5/7" {
 		t.Errorf("token %+v", c)
 	}

@@ -14,9 +14,9 @@ import (
 // them.
 func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{Shell: sh, state: s}
-	user := &cobra.Command{Use: "user", Short: "Accounts and who may have one"}
+	user := &cobra.Command{Use: "user", Short: "Manage accounts and who may sign in"}
 	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied))
-	node := &cobra.Command{Use: "node", Short: "Storage nodes that accounts are spread over"}
+	node := &cobra.Command{Use: "node", Short: "Manage the storage nodes that accounts are assigned to"}
 	node.AddCommand(c.nodeList(), c.nodeAdd(), c.nodeDrain())
 	cmd := &cobra.Command{Use: "sync"}
 	cmd.AddCommand(user, node)
@@ -29,7 +29,7 @@ type command struct {
 	state *Accounts
 }
 
-var errDisabled = errors.New("accounts are disabled in this configuration: set tokenserver.enabled")
+var errDisabled = errors.New("accounts are disabled: set tokenserver.enabled = true")
 
 // withService runs fn on the open service.
 func (c *command) withService(fn func(ctx context.Context, s *tokenserver.Service, args []string) error) func(*cobra.Command, []string) error {

@@ -38,7 +38,7 @@ func (c *command) nodeAdd() *cobra.Command {
 	var capacity int64
 	cmd := &cobra.Command{
 		Use:     "add URL",
-		Short:   "Add a storage node, which new accounts may be sent to",
+		Short:   "Add a storage node for new accounts",
 		Example: "  holdfast sync node add https://sync2.example.org --capacity 5000",
 		Args:    service.Args("URL"),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
@@ -49,16 +49,17 @@ func (c *command) nodeAdd() *cobra.Command {
 			return c.printNodes([]tokenserver.Node{n})
 		}),
 	}
-	cmd.Flags().Int64Var(&capacity, "capacity", 100000, "how many accounts it is made for")
+	cmd.Flags().Int64Var(&capacity, "capacity", 100000, "maximum `NUMBER` of accounts")
 	return cmd
 }
 
 func (c *command) nodeDrain() *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
-		Use:   "drain URL",
-		Short: "Send no more new accounts to a node; those that it has stay",
-		Args:  service.Args("URL"),
+		Use:     "drain URL",
+		Short:   "Assign no new accounts to a storage node; its accounts stay",
+		Example: "  holdfast sync node drain https://sync2.example.org",
+		Args:    service.Args("URL"),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
 			drained := !undo
 			n, err := s.SetNode(ctx, args[0], tokenserver.NodeChange{Backoff: &drained})
@@ -68,6 +69,6 @@ func (c *command) nodeDrain() *cobra.Command {
 			return c.printNodes([]tokenserver.Node{n})
 		}),
 	}
-	cmd.Flags().BoolVar(&undo, "undo", false, "send accounts to it again")
+	cmd.Flags().BoolVar(&undo, "undo", false, "assign new accounts to it again")
 	return cmd
 }

@@ -102,7 +102,7 @@ func listAccess(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service
 func (c *command) userShow() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ACCOUNT",
-		Short:   "Show an account: its storage users and what they store here",
+		Short:   "Show an account: its storage users and how much they store",
 		Example: "  holdfast sync user show 0123456789abcdef0123456789abcdef",
 		Args:    service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
@@ -141,7 +141,7 @@ func (c *command) showUser(ctx context.Context, w *tabwriter.Writer, u *tokenser
 	}
 	fmt.Fprintf(w, "stored\t%s, last write %s\n", bytesOf(usage.Bytes, usage.Quota), service.FormatMillis(usage.ModifiedMillis))
 	for _, col := range usage.Collections {
-		fmt.Fprintf(w, "  %s\t%d records, %s\n", col.Name, col.Records, bytesOf(col.Bytes, usage.CollectionQuota))
+		fmt.Fprintf(w, "  %s\t%s, %s\n", col.Name, service.Count(col.Records, "record"), bytesOf(col.Bytes, usage.CollectionQuota))
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (c *command) showUser(ctx context.Context, w *tabwriter.Writer, u *tokenser
 // bytesOf is bytes with their limit, where there is one.
 func bytesOf(n, limit int64) string {
 	if limit == 0 {
-		return fmt.Sprintf("%d bytes", n)
+		return service.Count(n, "byte")
 	}
 	return fmt.Sprintf("%d of %d bytes", n, limit)
 }
@@ -158,14 +158,15 @@ func (c *command) userDelete() *cobra.Command {
 	var sure bool
 	cmd := &cobra.Command{
 		Use:   "delete ACCOUNT",
-		Short: "Delete an account here, with everything that it stores",
-		Long: "Delete everything that an account's storage users store, at once. The account may sign in\n" +
-			"again and starts anew; to prevent that, deny it. The storage users stay listed as replaced\n" +
-			"until their tokens have expired (tokenserver.token_duration); what these still write on a\n" +
+		Short: "Delete everything that an account stores",
+		Long: "Delete everything that an account's storage users store. The account can sign in again and\n" +
+			"starts empty; to prevent that, deny it. The storage users remain listed as replaced until their\n" +
+			"tokens have expired (tokenserver.token_duration). What those tokens still write to a storage\n" +
 			"node that does not refuse them is deleted then.",
-		Args: service.Args("ACCOUNT"),
+		Example: "  holdfast sync user delete 0123456789abcdef0123456789abcdef --yes",
+		Args:    service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
-			if !sure && !c.confirm(fmt.Sprintf("Delete account %s with everything it stores? [y/N] ", acc.FxAUID)) {
+			if !sure && !c.confirm(fmt.Sprintf("Delete everything that account %s stores? [y/N] ", acc.FxAUID)) {
 				return errors.New("nothing was deleted")
 			}
 			n, err := s.DeleteAccount(ctx, acc)
@@ -173,12 +174,12 @@ func (c *command) userDelete() *cobra.Command {
 				return fault.New(fault.NotFound, "the account has no storage here")
 			}
 			if n > 0 {
-				fmt.Fprintf(c.Stdout, "deleted %d storage users of %s\n", n, acc.FxAUID)
+				fmt.Fprintf(c.Stdout, "deleted %s of %s\n", service.Count(int64(n), "storage user"), acc.FxAUID)
 			}
 			return err
 		}),
 	}
-	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -195,16 +196,24 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 		note   string
 		forget bool
 	)
-	short := "Let an account in, also when new users are not allowed"
+	short := "Allow an account to sign in, even when new accounts are refused"
 	if access == tokenserver.Denied {
-		short = "Keep an account out, also when it has storage already (which stays) and tokens (which end)"
+		short = "Deny an account: refuse its sign-ins and tokens, and keep its data"
 	}
 	cmd := &cobra.Command{
 		Use:   access.String() + " ACCOUNT",
 		Short: short,
+		Long: short + ".\nACCOUNT is the account's ID, 32 hexadecimal digits; sync user list --refused shows those of\n" +
+			"accounts that tried to sign in.",
 		Example: "  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --note 'my sister'\n" +
 			"  holdfast sync user " + access.String() + " 0123456789abcdef0123456789abcdef --remove",
 		Args: service.Args("ACCOUNT"),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if id, _, _ := strings.Cut(args[0], "@"); !forget && !tokenserver.IsAccountID(id) {
+				return service.Usagef("invalid account ID %q: expected 32 hexadecimal digits (0-9, a-f)", args[0])
+			}
+			return nil
+		},
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
 			rule := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: note}
 			if forget {
@@ -217,7 +226,7 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&note, "note", "", "a note of your own, shown by list --access")
-	cmd.Flags().BoolVar(&forget, "remove", false, "take the account off the list again")
+	cmd.Flags().StringVar(&note, "note", "", "a `NOTE` for yourself, which sync user list --access shows")
+	cmd.Flags().BoolVar(&forget, "remove", false, "remove the account from the list")
 	return cmd
 }

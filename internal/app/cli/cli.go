@@ -126,7 +126,7 @@ func (c *command) root() *cobra.Command {
 	_ = root.MarkPersistentFlagFilename("config", "toml")
 	_ = root.MarkPersistentFlagDirname("data")
 	c.addCommands(root)
-	completeGroups(root)
+	completeCommands(root)
 	return root
 }
 

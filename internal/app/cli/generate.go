@@ -46,8 +46,8 @@ func (c *command) completion() *cobra.Command {
 func (c *command) man() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
-		Short: "Write manual pages into a folder",
-		Long: "Write a manual page for each command into a folder: holdfast.1, holdfast-serve.1 and so on. The\n" +
+		Short: "Write manual pages to a folder",
+		Long: "Write a manual page for each command to a folder: holdfast.1, holdfast-serve.1 and so on. The\n" +
 			"folder is created when it does not exist. SOURCE_DATE_EPOCH sets the date of the pages.",
 		Example: "  holdfast man /usr/local/share/man/man1",
 		Args:    service.Args("DIR"),

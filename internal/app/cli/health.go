@@ -12,9 +12,9 @@ import (
 func (c *command) health() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
-		Short: "Ask the running server whether it is ready",
-		Long: "Ask the running server, at server.admin_listen, whether it is ready. Exit status 1 when it\n" +
-			"is not, or not there. It is for containers, which hold no other program to ask with.",
+		Short: "Ask a running server whether it is ready",
+		Long: "Ask the server at server.admin_listen whether it is ready. The exit status is 1 when it is not\n" +
+			"ready or does not answer. Containers use it as their health check.",
 		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.load()

@@ -20,7 +20,7 @@ func (c *command) serve() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the server",
 		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync and\n" +
-			"extension storage on 127.0.0.1:8000 from SQLite files in the data folder, which it creates.",
+			"extension storage on 127.0.0.1:8000 and creates its SQLite files in the data folder.",
 		Example: "  holdfast serve\n" +
 			"  holdfast serve --listen :8000\n" +
 			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
@@ -44,24 +44,24 @@ func (c *command) serve() *cobra.Command {
 			return errors.Join(a.Serve(cmd.Context(), c.env.Stdout), a.Close())
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "address for clients, such as :8000 for every network of the machine (server.listen)")
-	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the tables of database servers up to date first (SQLite always is)")
+	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, such as :8000 for all networks of this machine (server.listen)")
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "migrate databases on PostgreSQL and Spanner first; those on SQLite always are")
 	newSecretsFlag(cmd, &newSecrets)
 	return cmd
 }
 
 func newSecretsFlag(cmd *cobra.Command, to *bool) {
-	cmd.Flags().BoolVar(to, "new-secrets", false, "accept and record secrets that the data was not written with; what the former have signed is refused")
+	cmd.Flags().BoolVar(to, "new-secrets", false, "accept secrets other than those the data was written with; tokens of the former ones are refused")
 }
 
 func (c *command) migrate() *cobra.Command {
 	var newSecrets bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the tables of every configured database up to date",
-		Long: "Bring the tables of every configured database up to date. Servers of the release before\n" +
-			"may go on running meanwhile. On PostgreSQL with Citus the tables are also distributed, and\n" +
-			"with extstorage.metadata_index that index is made while servers write.",
+		Short: "Create or update the tables of every configured database",
+		Long: "Create or update the tables of every configured database. Servers of the previous release can\n" +
+			"keep running. On Citus the tables are distributed, too. With extstorage.metadata_index that\n" +
+			"index is created while servers write.",
 		Example: "  HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync holdfast migrate",
 		Args:    service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,7 +82,7 @@ func (c *command) migrate() *cobra.Command {
 				fmt.Fprintln(c.env.Stdout, m)
 			}
 			if err == nil && len(applied) == 0 {
-				fmt.Fprintln(c.env.Stdout, "nothing to do")
+				fmt.Fprintln(c.env.Stdout, "all tables are up to date")
 			}
 			return errors.Join(err, a.Close())
 		},
@@ -94,9 +94,9 @@ func (c *command) migrate() *cobra.Command {
 func (c *command) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check everything that is configured and print what is wrong and how to fix it",
-		Long: "Reach everything that is configured (databases, accounts server, files, addresses) and print\n" +
-			"a table of what is wrong and how to fix it. Exit status 1 when something is wrong.",
+		Short: "Find what is wrong with configuration and environment, and print how to fix it",
+		Long: "Check the configuration and all that it names (databases, accounts server, files, addresses), and\n" +
+			"print what is wrong and how to fix it. The exit status is 1 when something is wrong.",
 		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
@@ -133,7 +133,7 @@ func (c *command) check() *cobra.Command {
 func (c *command) sweep() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
-		Short: "Remove now what the next sweep of the server would",
+		Short: "Delete expired data now, as the server does regularly",
 		Args:  service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.with(cmd.Context(), false, func(ctx context.Context, a *app.App) error {
@@ -146,11 +146,11 @@ func (c *command) sweep() *cobra.Command {
 func (c *command) backup() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR",
-		Short: "Copy the embedded databases and the secrets file while the server runs",
-		Long: "Copy the embedded databases, each consistent in itself, and the secrets file into a new\n" +
-			"folder, while the server runs. The folder is called DIR.partial-… until all is in it. To\n" +
-			"restore, stop the server, move its data folder away and put a copy of the backup in its\n" +
-			"place. Databases on servers are not copied: use the server's own tools.",
+		Short: "Back up the SQLite databases and the secrets file while the server runs",
+		Long: "Copy the SQLite databases, each consistent in itself, and the secrets file to the new folder DIR\n" +
+			"while the server runs. The folder is named DIR.partial-… until it is complete. Databases on\n" +
+			"PostgreSQL and Spanner are not copied: use their own tools.\n\n" +
+			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
 		Example: "  holdfast backup /var/backups/holdfast-$(date +%F)",
 		Args:    service.Args("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -167,14 +167,14 @@ func (c *command) backup() *cobra.Command {
 }
 
 func (c *command) config() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Print what can be configured"}
+	cmd := &cobra.Command{Use: "config", Short: "Print all settings"}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "example", Short: "Print a configuration file with every setting and its default", Args: service.Args(),
+			Use: "example", Short: "Print a configuration file with all settings and their defaults", Args: service.Args(),
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Example()) },
 		},
 		&cobra.Command{
-			Use: "reference", Short: "Print the configuration reference in Markdown", Args: service.Args(),
+			Use: "reference", Short: "Print a reference of all settings in Markdown", Args: service.Args(),
 			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Reference()) },
 		},
 	)
@@ -183,7 +183,7 @@ func (c *command) config() *cobra.Command {
 
 func (c *command) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version of this binary", Args: service.Args(),
+		Use: "version", Short: "Print the version", Args: service.Args(),
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.env.Stdout, c.env.Version) },
 	}
 }

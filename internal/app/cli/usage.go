@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,12 +39,23 @@ Global flags:
 Run '{{.CommandPath}} COMMAND --help' for help on a command.{{end}}
 `
 
-// completeGroups gives every command that only has other commands an action:
-// it prints its help, and refuses a command that does not exist.
-func completeGroups(cmd *cobra.Command) {
+// completeCommands finishes the commands below cmd: see completeGroup. Flags show a
+// default such as 1h, where pflag would show 1h0m0s.
+func completeCommands(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
-		completeGroups(sub)
+		completeCommands(sub)
 	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
+			f.DefValue = conf.FormatDuration(d)
+		}
+	})
+	completeGroup(cmd)
+}
+
+// completeGroup gives a command that only has other commands an action:
+// it prints its help, and refuses a command that does not exist.
+func completeGroup(cmd *cobra.Command) {
 	if cmd.Runnable() || !cmd.HasAvailableSubCommands() {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type command struct {
 
 func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "ext", Short: "Extension storage: tokens, installs, usage, exports and imports"}
+	cmd := &cobra.Command{Use: "ext", Short: "Manage extension storage: tokens, installs, usage, exports and imports"}
 	cmd.AddCommand(c.token(), c.install(), c.usage(), c.audit(), c.export(), c.importInto())
 	return []*cobra.Command{cmd, {
 		// Not for people: the server starts it to try a schema.
@@ -31,7 +32,7 @@ func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 	}}
 }
 
-var errDisabled = errors.New("extension storage is disabled in this configuration, or no server with it has been started on this data yet")
+var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
 
 // withService runs fn on the open service.
 func (c *command) withService(fn func(ctx context.Context, s *ext.Service) error) func(*cobra.Command, []string) error {
@@ -55,20 +56,20 @@ func (o *owner) flags(cmd *cobra.Command) {
 }
 
 func (o *owner) optional(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.tenant, "tenant", "", "the tenant, a UUID")
-	cmd.Flags().StringVar(&o.install, "install", "", "the install, a UUID")
+	cmd.Flags().StringVar(&o.tenant, "tenant", "", "`UUID` of the tenant")
+	cmd.Flags().StringVar(&o.install, "install", "", "`UUID` of the install")
 }
 
 // parse reads the flags; an install may be left out where it is not needed.
 func (o *owner) parse(needInstall bool) (parsed ext.Owner, err error) {
 	if parsed.Tenant, err = ext.ParseTenantID(o.tenant); err != nil {
-		return parsed, fmt.Errorf("--tenant %w", err)
+		return parsed, service.Usagef("--tenant: %v", err)
 	}
 	if !needInstall && o.install == "" {
 		return parsed, nil
 	}
 	if parsed.Install, err = ext.ParseInstallID(o.install); err != nil {
-		return parsed, fmt.Errorf("--install %w", err)
+		return parsed, service.Usagef("--install: %v", err)
 	}
 	return parsed, nil
 }
@@ -79,15 +80,15 @@ func parseAccess(flag string, words []string, mayBeNone bool) (map[ext.Namespace
 	for _, word := range words {
 		name, letters, given := strings.Cut(word, "=")
 		if name != "" && letters == "" && !(given && mayBeNone) {
-			return nil, fmt.Errorf("%s %s: the access is missing: use %s=r, %s=w or %s=rw", flag, word, name, name, name)
+			return nil, service.Usagef("%s %s: access is missing: expected %s=r, %s=w or %s=rw", flag, word, name, name, name)
 		}
 		ns, err := ext.ParseNamespace(name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: the namespace %w", flag, err)
+			return nil, service.Usagef("%s %s: %v", flag, word, err)
 		}
 		var a ext.Access
 		if err := a.UnmarshalText([]byte(letters)); err != nil {
-			return nil, fmt.Errorf("%s %s=: the access %w", flag, name, err)
+			return nil, service.Usagef("%s %s=: access %v", flag, name, err)
 		}
 		access[ns] = a
 	}
@@ -103,9 +104,9 @@ func (c *command) token() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "token --tenant T (--install I --namespace NS=ACCESS… | --service NAME)",
-		Short: "Make a token of an install, or of a service that speaks for installs",
-		Long: "Make a token, signed by the server's own key, and print it. It is good for an install and the\n" +
-			"namespaces that are named; the access is r, w or rw. With --service it is good on the internal\n" +
+		Short: "Create a token for an install, or for a service that acts for installs",
+		Long: "Create a token, signed with the server's own key, and print it. It is valid for one install and the\n" +
+			"named namespaces, with access r (read), w (write) or rw. With --service it is valid on the internal\n" +
 			"listener only, for every install of the tenant.",
 		Example: "  holdfast ext token --tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n" +
 			"  holdfast ext token --tenant $TENANT --service runner --ttl 720h",
@@ -130,10 +131,10 @@ func (c *command) token() *cobra.Command {
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&namespaces, "namespace", nil, "NS=ACCESS: what the token may do in a namespace; as often as wanted")
-	f.StringVar(&r.Service, "service", "", "the name of a service, of a-z, 0-9 and -")
-	f.DurationVar(&r.TTL, "ttl", time.Hour, "how long the token is good for")
-	f.BoolVar(&asJSON, "json", false, "print when it ends and where it is good, too")
+	f.StringArrayVar(&namespaces, "namespace", nil, "access to a namespace, as `NS=ACCESS`, such as settings=rw; repeatable")
+	f.StringVar(&r.Service, "service", "", "`NAME` of a service: a-z, 0-9 and -")
+	f.DurationVar(&r.TTL, "ttl", time.Hour, "how long the token is valid")
+	f.BoolVar(&asJSON, "json", false, "print JSON with the token, its ID, expiry and URL")
 	cmd.MarkFlagsOneRequired("install", "service")
 	cmd.MarkFlagsMutuallyExclusive("install", "service")
 	cmd.MarkFlagsRequiredTogether("install", "namespace")
@@ -144,7 +145,7 @@ func (c *command) token() *cobra.Command {
 // holderFlags are --tenant, --install and --services of a command about revoked tokens.
 func (o *owner) holderFlags(cmd *cobra.Command, services *bool) {
 	o.optional(cmd)
-	cmd.Flags().BoolVar(services, "services", false, "of the services of the tenant, and not of an install")
+	cmd.Flags().BoolVar(services, "services", false, "of services of the tenant instead of an install")
 	cmd.MarkFlagsMutuallyExclusive("install", "services")
 }
 
@@ -165,26 +166,31 @@ func (c *command) revokeToken() *cobra.Command {
 		until    string
 	)
 	cmd := &cobra.Command{
-		Use:   "revoke TOKEN | revoke --tenant T (--install I | --services) --id ID",
-		Short: "End the access of one token",
-		Long: "End the access of one token within a second on every running server: of the token itself, or of\n" +
-			"the one whose ID (its jti) an audit event or ext token --json has. The entry is removed when the\n" +
-			"token has expired: without --expires when any token of today has.",
+		Use:   "revoke (TOKEN | --tenant T (--install I | --services) --id ID)",
+		Short: "Revoke one token",
+		Long: "Revoke one token on every running server within a second: TOKEN, or the one with the ID (jti) that an\n" +
+			"audit event or ext token --json shows. The revocation is kept until the token has expired; without\n" +
+			"--expires, until every token of today has.",
 		Example: "  holdfast ext token revoke $TOKEN\n" +
 			"  holdfast ext token revoke --tenant $TENANT --install $INSTALL --id $ID",
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return service.Args("TOKEN")(cmd, args)
+		},
 	}
 	cmd.RunE = c.Run(func(ctx context.Context, args []string) (err error) {
 		s := c.state.opened
 		switch {
 		case s == nil:
 			return errDisabled
-		case len(args) == 1 && cmd.Flags().NFlag() > 0:
-			return errors.New("TOKEN says its tenant, ID and expiry itself: leave the flags out")
+		case len(args) == 1 && slices.ContainsFunc([]string{"tenant", "install", "services", "id", "expires"}, cmd.Flags().Changed):
+			return service.Usagef("TOKEN cannot be used together with flags: it contains its tenant, ID and expiry")
 		case len(args) == 1:
 			err = r.read(c.state, args[0])
 		case r.id == "":
-			return errors.New("TOKEN or --id is required")
+			return service.Usagef("TOKEN or --id is required")
 		default:
 			r.owner, err = o.holder(services)
 		}
@@ -192,9 +198,9 @@ func (c *command) revokeToken() *cobra.Command {
 			return err
 		}
 		if until != "" {
-			end, err := time.Parse(time.RFC3339, until)
+			end, err := service.ParseTime("--expires", until)
 			if err != nil {
-				return errors.New("--expires must be a time such as 2026-11-21T15:04:05Z")
+				return err
 			}
 			r.expires = ext.At(end)
 		}
@@ -202,12 +208,12 @@ func (c *command) revokeToken() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.Stdout, "revoked token %s until %s, when it has expired\n", t.ID, service.FormatMillis(int64(t.ExpiresAt)))
+		_, err = fmt.Fprintf(c.Stdout, "revoked token %s; it expires at %s\n", t.ID, service.FormatMillis(int64(t.ExpiresAt)))
 		return err
 	})
 	o.holderFlags(cmd, &services)
-	cmd.Flags().StringVar(&r.id, "id", "", "the ID of the token, its jti")
-	cmd.Flags().StringVar(&until, "expires", "", "when the token expires")
+	cmd.Flags().StringVar(&r.id, "id", "", "`ID` of the token (jti)")
+	cmd.Flags().StringVar(&until, "expires", "", "`TIME` when the token expires, such as 2026-11-21T15:04:05Z")
 	return cmd
 }
 
@@ -217,7 +223,7 @@ func (c *command) revokedTokens() *cobra.Command {
 		services bool
 	)
 	cmd := &cobra.Command{
-		Use: "revoked --tenant T (--install I | --services)", Short: "List the revoked tokens that have not expired", Args: service.Args(),
+		Use: "revoked --tenant T (--install I | --services)", Short: "List revoked tokens that have not expired", Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, s *ext.Service) error {
 			who, err := o.holder(services)
 			if err != nil {

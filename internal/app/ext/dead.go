@@ -17,14 +17,14 @@ import (
 const deadHint = "see holdfast ext audit dead; when the cause is removed: holdfast ext audit retry"
 
 func (c *command) audit() *cobra.Command {
-	cmd := &cobra.Command{Use: "audit", Short: "Events of the audit that were set aside because they could not be published"}
+	cmd := &cobra.Command{Use: "audit", Short: "Manage audit events that were set aside because they could not be published"}
 	cmd.AddCommand(
 		c.auditDead(),
-		c.auditEvent("retry", "Publish events that were set aside",
-			"Publish events that were set aside, within half a minute, by a server that runs. They come after\n"+
+		c.auditEvent("retry", "Publish set-aside events again",
+			"Publish set-aside events again. A running server does it within half a minute. They come after\n"+
 				"newer events of their installs.", c.retryDead),
-		c.auditEvent("drop", "Delete events that were set aside",
-			"Delete events that were set aside. They are never published.", c.dropDead),
+		c.auditEvent("drop", "Delete set-aside events",
+			"Delete set-aside events. They are never published.", c.dropDead),
 	)
 	return cmd
 }
@@ -32,10 +32,10 @@ func (c *command) audit() *cobra.Command {
 func (c *command) auditDead() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "dead", Short: "List the events that were set aside", Args: service.Args(),
+		Use: "dead", Short: "List set-aside events", Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, _ *ext.Service) error { return c.listDead(ctx, asJSON) }),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each event, with its payload")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each event, with its payload")
 	return cmd
 }
 
@@ -119,14 +119,14 @@ func (c *command) auditEvent(name, short, long string, do func(context.Context, 
 			}
 			found, err := do(ctx, outbox.ID{Owner: string(who.Tenant), Stream: string(who.Install), Seq: seq})
 			if err == nil && !found {
-				err = errors.New("no such event is set aside: holdfast ext audit dead lists them")
+				err = errors.New("no such set-aside event; holdfast ext audit dead lists them")
 			}
 			return err
 		}),
 	}
 	o.optional(cmd)
-	cmd.Flags().Int64Var(&seq, "seq", 0, "the number of the event in its install")
-	cmd.Flags().BoolVar(&all, "all", false, "all events that are set aside")
+	cmd.Flags().Int64Var(&seq, "seq", 0, "`NUMBER` of the event in its install")
+	cmd.Flags().BoolVar(&all, "all", false, "all set-aside events")
 	cmd.MarkFlagsOneRequired("all", "seq")
 	for _, flag := range []string{"tenant", "install", "seq"} {
 		cmd.MarkFlagsMutuallyExclusive("all", flag)

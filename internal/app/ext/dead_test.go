@@ -43,9 +43,9 @@ func TestDeadEvents(t *testing.T) {
 			errs   string
 		}{
 			{append([]string{"ext", "audit", "retry"}, append(one, "2")...), 0, ""},
-			{append([]string{"ext", "audit", "retry"}, append(one, "2")...), 1, "no such event is set aside"},
+			{append([]string{"ext", "audit", "retry"}, append(one, "2")...), 1, "no such set-aside event"},
 			{append([]string{"ext", "audit", "drop"}, append(one, "3")...), 0, ""},
-			{append([]string{"ext", "audit", "drop"}, append(one, "9")...), 1, "no such event is set aside"},
+			{append([]string{"ext", "audit", "drop"}, append(one, "9")...), 1, "no such set-aside event"},
 			{[]string{"ext", "audit", "drop", "--seq", "1"}, 2, "tenant"},
 			{[]string{"ext", "audit", "drop"}, 2, "all"},
 			{append([]string{"ext", "audit", "drop", "--all"}, append(one, "1")...), 2, "all"},

@@ -13,26 +13,27 @@ func TestFlagsRefused(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, p operator) {
 		o := []string{"--tenant", string(someInstall.Tenant), "--install", string(someInstall.Install)}
 		for _, tc := range []struct {
-			args []string
-			says string
+			args   []string
+			status int
+			says   string
 		}{
-			{[]string{"ext", "token", "--namespace", "settings"}, "--namespace settings: the access is missing: use settings=r, settings=w or settings=rw"},
-			{[]string{"ext", "token", "--namespace", "settings="}, "the access is missing"},
-			{[]string{"ext", "token", "--namespace", "log=r", "--namespace", "settings"}, "--namespace settings: the access is missing"},
-			{[]string{"ext", "token", "--namespace", "=rw"}, "--namespace: the namespace"},
-			{[]string{"ext", "install", "set", "--namespace", "settings"}, "the access is missing"},
-			{[]string{"ext", "install", "set", "--bytes", "0"}, "--bytes 0: must be 1 or more"},
-			{[]string{"ext", "install", "set", "--keys", "-1"}, "--keys -1: must be 1 or more"},
-			{[]string{"ext", "install", "set", "--namespaces", "0"}, "--namespaces 0: must be 1 or more"},
-			{[]string{"ext", "install", "set", "--bytes", "1", "--until", "2020-01-01T00:00:00Z"}, "must be in the future"},
-			{[]string{"ext", "install", "set", "--until", "2020-01-01T00:00:00Z"}, "must be in the future"},
+			{[]string{"ext", "token", "--namespace", "settings"}, 2, "--namespace settings: access is missing: expected settings=r, settings=w or settings=rw"},
+			{[]string{"ext", "token", "--namespace", "settings="}, 2, "access is missing"},
+			{[]string{"ext", "token", "--namespace", "log=r", "--namespace", "settings"}, 2, "--namespace settings: access is missing"},
+			{[]string{"ext", "token", "--namespace", "=rw"}, 2, "--namespace =rw: must be a namespace"},
+			{[]string{"ext", "install", "set", "--namespace", "settings"}, 2, "access is missing"},
+			{[]string{"ext", "install", "set", "--bytes", "0"}, 2, "--bytes: must be at least 1"},
+			{[]string{"ext", "install", "set", "--keys", "-1"}, 2, "--keys: must be at least 1"},
+			{[]string{"ext", "install", "set", "--namespaces", "0"}, 2, "--namespaces: must be at least 1"},
+			{[]string{"ext", "install", "set", "--bytes", "1", "--until", "2020-01-01T00:00:00Z"}, 1, "must be in the future"},
+			{[]string{"ext", "install", "set", "--until", "2020-01-01T00:00:00Z"}, 1, "must be in the future"},
 		} {
-			if status, out, errs := p.types(append(tc.args, o...)...); status != 1 || out != "" || !strings.Contains(errs, tc.says) {
+			if status, out, errs := p.types(append(tc.args, o...)...); status != tc.status || out != "" || !strings.Contains(errs, tc.says) {
 				t.Errorf("%v: status %d, %q, %q", tc.args, status, out, errs)
 			}
 		}
 		out := strings.Join(p.prints(append([]string{"ext", "install", "set", "--namespace", "settings=", "--bytes", "1"}, o...)...), "\n")
-		if !strings.Contains(out, "namespaces") || !strings.Contains(out, "settings=\n") || !strings.Contains(out, "1 bytes") {
+		if !strings.Contains(out, "namespaces") || !strings.Contains(out, "settings=\n") || !strings.Contains(out, "1 byte,") {
 			t.Errorf("registered is %s", out)
 		}
 	})

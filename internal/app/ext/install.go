@@ -2,12 +2,10 @@ package ext
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,20 +14,20 @@ import (
 )
 
 func (c *command) install() *cobra.Command {
-	cmd := &cobra.Command{Use: "install", Short: "What is registered of installs: tier, quotas, access"}
+	cmd := &cobra.Command{Use: "install", Short: "Manage installs: tier, quotas and access"}
 	cmd.AddCommand(c.installSet(), c.installShow(), c.installRevoke())
 	return cmd
 }
 
 // withInstall runs fn on the install that the flags name.
 func (c *command) withInstall(o *owner, fn func(ctx context.Context, s *ext.Service, install ext.Owner) error) func(*cobra.Command, []string) error {
-	return c.withService(func(ctx context.Context, s *ext.Service) error {
+	return func(cmd *cobra.Command, args []string) error {
 		install, err := o.parse(true)
 		if err != nil {
 			return err
 		}
-		return fn(ctx, s, install)
-	})
+		return c.withService(func(ctx context.Context, s *ext.Service) error { return fn(ctx, s, install) })(cmd, args)
+	}
 }
 
 func (c *command) installSet() *cobra.Command {
@@ -43,10 +41,10 @@ func (c *command) installSet() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "set --tenant T --install I",
-		Short: "Register an install, or replace what is registered",
-		Long: "Register an install, or replace what is registered: what is not named is none. Quotas that are\n" +
-			"named override those of the tier for 14 days at most. Namespaces that are named are all that\n" +
-			"tokens may use, and with no more access than this.",
+		Short: "Register an install, or replace its registration",
+		Long: "Register an install, or replace its registration: what is left out is removed. Quotas override\n" +
+			"those of the tier, for at most 14 days. With --namespace, tokens can use the named namespaces\n" +
+			"only, with at most that access.",
 		Example: "  holdfast ext install set --tenant $TENANT --install $INSTALL --tier large\n" +
 			"  holdfast ext install set --tenant $TENANT --install $INSTALL --bytes 1000000000 --namespace settings=rw --namespace log=r\n" +
 			"  holdfast ext install set --tenant $TENANT --install $INSTALL --restore",
@@ -56,9 +54,9 @@ func (c *command) installSet() *cobra.Command {
 				return err
 			}
 			if until != "" {
-				end, err := time.Parse(time.RFC3339, until)
+				end, err := service.ParseTime("--until", until)
 				if err != nil {
-					return errors.New("--until must be a time such as 2026-11-21T15:04:05Z")
+					return err
 				}
 				r.Overrides.Until = ext.At(end)
 			}
@@ -78,13 +76,13 @@ func (c *command) installSet() *cobra.Command {
 	_ = cmd.MarkFlagRequired("install")
 	f := cmd.Flags()
 	given = f.Changed
-	f.StringVar(&r.Tier, "tier", "", "a tier of extstorage.tiers")
-	f.Int64Var(&r.Overrides.Bytes, "bytes", 0, "bytes that it may have")
-	f.Int64Var(&r.Overrides.Namespaces, "namespaces", 0, "namespaces that it may have")
-	f.Int64Var(&r.Overrides.Keys, "keys", 0, "keys that each of its namespaces may have")
-	f.StringVar(&until, "until", "", "when bytes, namespaces and keys end (unset: in 14 days)")
-	f.StringArrayVar(&namespaces, "namespace", nil, "NS=ACCESS: what tokens may do in a namespace at most; as often as wanted")
-	f.BoolVar(&restore, "restore", false, "give access again to one that was revoked")
+	f.StringVar(&r.Tier, "tier", "", "`TIER` of the install, from extstorage.tiers")
+	f.Int64Var(&r.Overrides.Bytes, "bytes", 0, "quota: `N` bytes")
+	f.Int64Var(&r.Overrides.Namespaces, "namespaces", 0, "quota: `N` namespaces")
+	f.Int64Var(&r.Overrides.Keys, "keys", 0, "quota: `N` keys in each namespace")
+	f.StringVar(&until, "until", "", "`TIME` when --bytes, --namespaces and --keys end (default: in 14 days)")
+	f.StringArrayVar(&namespaces, "namespace", nil, "maximum access of tokens to a namespace, as `NS=ACCESS`, such as log=r; repeatable")
+	f.BoolVar(&restore, "restore", false, "restore access after ext install revoke")
 	return cmd
 }
 
@@ -95,7 +93,7 @@ func checkQuotas(given func(flag string) bool, q ext.Quota) error {
 		n    int64
 	}{{"bytes", q.Bytes}, {"namespaces", q.Namespaces}, {"keys", q.Keys}} {
 		if given(quota.flag) && quota.n < 1 {
-			return fmt.Errorf("--%s %d: must be 1 or more; without --%s the install has the quota of its tier", quota.flag, quota.n, quota.flag)
+			return service.Usagef("--%s: must be at least 1; without --%s the install has the quota of its tier", quota.flag, quota.flag)
 		}
 	}
 	return nil
@@ -104,7 +102,7 @@ func checkQuotas(given func(flag string) bool, q ext.Quota) error {
 func (c *command) installShow() *cobra.Command {
 	var o owner
 	cmd := &cobra.Command{
-		Use: "show --tenant T --install I", Short: "Show what is registered of an install", Args: service.Args(),
+		Use: "show --tenant T --install I", Short: "Show the registration of an install", Args: service.Args(),
 		RunE: c.withInstall(&o, c.showInstall),
 	}
 	o.flags(cmd)
@@ -116,9 +114,9 @@ func (c *command) installRevoke() *cobra.Command {
 	var o owner
 	cmd := &cobra.Command{
 		Use:   "revoke --tenant T --install I",
-		Short: "End all access of an install, registered or not; what it has stays",
-		Long: "End all access of an install, registered or not, within a second on every running server. What\n" +
-			"it has stays. To give access again: ext install set --restore.",
+		Short: "Revoke all access of an install; its data is kept",
+		Long: "Revoke all access of an install, registered or not, on every running server within a second. Its\n" +
+			"data is kept. To restore access: ext install set --restore.",
 		Args: service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 			if err := s.RevokeInstall(ctx, install); err != nil {
@@ -149,7 +147,7 @@ func (c *command) printInstall(s *ext.Service, install ext.Owner, in *ext.Instal
 		line("tier", in.Tier)
 	}
 	q := in.Quota(s.QuotaOf(in.Tier), now)
-	line("may have", fmt.Sprintf("%d bytes, %d namespaces, %d keys in each", q.Bytes, q.Namespaces, q.Keys))
+	line("quota", fmt.Sprintf("%s, %s, %s in each", service.Count(q.Bytes, "byte"), service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key")))
 	if in.Overrides.Until != 0 {
 		line("overrides end", service.FormatMillis(int64(in.Overrides.Until)))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/fault"
@@ -37,10 +39,10 @@ type revocation struct {
 func (r *revocation) read(s *Extensions, token string) error {
 	c, err := s.tokens.Verify(token, s.deps.Clock())
 	if err != nil {
-		return fmt.Errorf("this token need not be revoked: %w", err)
+		return fmt.Errorf("the token cannot be used, so it need not be revoked: %w", err)
 	}
 	if c.ID == "" {
-		return fault.New(fault.Invalid, "the token has no jti, so it cannot be revoked alone: revoke the install, or change the key that signs tokens")
+		return fault.New(fault.Invalid, "the token has no ID (jti) to revoke it by: revoke the install, or replace the key that signs tokens")
 	}
 	r.id, r.expires = c.ID, ext.At(c.Ends)+1
 	if grant, err := s.opened.ParseGrant(c.Raw); err == nil {
@@ -56,16 +58,16 @@ func (r *revocation) read(s *Extensions, token string) error {
 func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
 	d := s.deps
 	if most := s.cfg.TokenMaxLifetime; r.TTL > most {
-		return t, fault.Newf(fault.Invalid, "--ttl %v: must be at most %v, the setting extstorage.token_max_lifetime", r.TTL, most)
+		return t, service.Usagef("--ttl: must be at most %s, the setting extstorage.token_max_lifetime", conf.FormatDuration(most))
 	}
 	if d.Unsaved[tokenSecret] {
-		return t, fault.New(fault.Invalid, "the secrets file has no key for tokens yet: start the server of this release once")
+		return t, fault.New(fault.Invalid, "the secrets file has no key for tokens: start the server once to add it")
 	}
 	t.ID = ident.New()
 	claims := map[string]any{"tenant_id": r.Owner.Tenant, "jti": t.ID}
 	if r.Service != "" {
 		if !httpapi.ValidService(r.Service) {
-			return t, fault.New(fault.Invalid, "the name of a service has 1 to 64 characters of a-z, 0-9 and -")
+			return t, service.Usagef("--service: invalid name: expected 1 to 64 characters of a-z, 0-9 and -")
 		}
 		claims["service"] = r.Service
 		if listen := d.Server.InternalListen; listen != "" {

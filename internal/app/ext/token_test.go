@@ -36,7 +36,7 @@ func TestRevokeTokenCommand(t *testing.T) {
 		with := func(args []string, more ...string) []string { return append(more, args...) }
 		fails := func(says string, args ...string) {
 			t.Helper()
-			if status, out, errs := p.types(args...); status != 1 || !strings.Contains(errs, says) {
+			if status, out, errs := p.types(args...); status == 0 || !strings.Contains(errs, says) {
 				t.Errorf("%v: status %d, %s%s, want %s", args, status, out, errs, says)
 			}
 		}
@@ -78,12 +78,12 @@ func TestRevokeTokenCommand(t *testing.T) {
 		}
 
 		fails("TOKEN or --id is required", with(flags, "ext", "token", "revoke")...)
-		fails("leave the flags out", with(flags, "ext", "token", "revoke", one.Token)...)
+		fails("TOKEN cannot be used together with flags", with(flags, "ext", "token", "revoke", one.Token)...)
 		fails("need not be revoked", "ext", "token", "revoke", one.Token+"x")
-		fails("--install must be a UUID", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
+		fails("--install: must be a UUID", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
 		fails("must be in the future", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
-		fails("--expires must be a time", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "soon")...)
-		fails("--ttl 2160h0m1s: must be at most 2160h0m0s, the setting extstorage.token_max_lifetime",
+		fails("--expires: invalid value \"soon\": expected a time such as", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "soon")...)
+		fails("--ttl: must be at most 2160h, the setting extstorage.token_max_lifetime",
 			with(flags, "ext", "token", "--namespace", "a=rw", "--ttl", "2160h1s")...)
 		mint(t, p, with(flags, "--namespace", "a=rw", "--ttl", "2160h")...)
 	})

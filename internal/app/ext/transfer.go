@@ -25,11 +25,11 @@ func (c *command) export() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "export --tenant T --install I",
-		Short: "Write the records and schemas of an install, a line of JSON for each",
-		Long: "Write the schemas and records of an install as the API's export has them: a line of JSON for each,\n" +
-			"and one at the end that says that it is complete. They are read from the database, page by page,\n" +
-			"while servers run. A revoked install can be exported, too: revoke it first when nothing may change\n" +
-			"meanwhile. A file gets its name when it is complete.",
+		Short: "Export the records and schemas of an install as lines of JSON",
+		Long: "Export the schemas and records of an install in the format of the API: a line of JSON for each, and\n" +
+			"a last line that says that the export is complete. They are read from the database page by page\n" +
+			"while servers run. Revoked installs can be exported, too: revoke an install first if nothing may\n" +
+			"change meanwhile. The file gets its name when it is complete.",
 		Example: "  holdfast ext export --tenant $TENANT --install $INSTALL -o install.ndjson",
 		Args:    service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
@@ -41,7 +41,7 @@ func (c *command) export() *cobra.Command {
 	}
 	o.flags(cmd)
 	_ = cmd.MarkFlagRequired("install")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "a file (unset: the standard output)")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` (default: standard output)")
 	return cmd
 }
 
@@ -109,14 +109,14 @@ func (c *command) importInto() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "import --tenant T --install I FILE",
-		Short: "Put the records and schemas of an export into an install",
-		Long: "Put the records and schemas of an export into an install, in its database, while servers run; FILE\n" +
-			"may be -, the standard input. Limits and quotas hold, and schemas where the file does not bring the\n" +
-			"active one; rates do not. Twenty records are put at a time: after a failure what came before is\n" +
-			"there, and the same file may be imported again. A file that does not end with the last line of an\n" +
-			"export is imported as far as it goes, and is an error.\n\n" +
-			"With --preserve records keep their revision and their times. A record that has a greater revision\n" +
-			"here is left as it is; one that has the same revision with other contents is an error.",
+		Short: "Import an export into an install",
+		Long: "Import the records and schemas of an export into an install while servers run. FILE may be -, for\n" +
+			"standard input. Limits and quotas apply, and schemas where the file does not contain the active\n" +
+			"one; rate limits do not. Records are written 20 at a time: after a failure those before it are\n" +
+			"written, and the same file can be imported again. A file without the last line of an export is\n" +
+			"imported as far as it goes, and is an error.\n\n" +
+			"With --preserve, records keep their revisions and times. A record that has a greater revision here\n" +
+			"is not changed; one with the same revision and other contents is an error.",
 		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson\n" +
 			"  holdfast ext import --tenant $TENANT --install $INSTALL --preserve install.ndjson",
 		Args: service.Args("FILE"),

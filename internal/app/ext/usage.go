@@ -19,12 +19,13 @@ func (c *command) usage() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "usage [--tenant T [--install I]]",
-		Short: "Show what installs have; with --audit count their rows and say where their counters differ",
-		Long: "Show what an install has and may have, as quotas count it; without --install all installs of the\n" +
-			"tenant, and without --tenant those of all tenants, a line for each that has or had a record. With\n" +
-			"--audit count their rows and hold their counters against them; of many, those that differ are told,\n" +
-			"also if they have rows and have lost their counters. Exit status 1 when something differs. Servers\n" +
-			"may run meanwhile.",
+		Short: "Show how much installs store; with --audit, verify the counters",
+		Long: "Show how much an install stores and may store, as quotas count it. Without --install show all\n" +
+			"installs of the tenant, without --tenant those of all tenants: a line for each install that has or\n" +
+			"had a record.\n\n" +
+			"With --audit count the rows and compare them with the counters. Of several installs, only those\n" +
+			"that differ are printed, including those that have rows but no counters. The exit status is 1 when\n" +
+			"something differs. Servers can keep running.",
 		Example: "  holdfast ext usage\n" +
 			"  holdfast ext usage --tenant $TENANT --install $INSTALL\n" +
 			"  holdfast ext usage --audit",
@@ -54,8 +55,8 @@ func (c *command) usage() *cobra.Command {
 		}
 		return c.listUsage(ctx, s, span, c.now(), asJSON)
 	})
-	cmd.Flags().BoolVar(&audit, "audit", false, "count all rows")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each install")
+	cmd.Flags().BoolVar(&audit, "audit", false, "count all rows and compare them with the counters")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each install")
 	return cmd
 }
 
@@ -102,7 +103,7 @@ func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now 
 			return err
 		}
 		if !found.Right() {
-			return errors.New("the counters of the install differ from its rows")
+			return errors.New("the counters of the install differ from the rows")
 		}
 		return nil
 	}
@@ -126,7 +127,7 @@ func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now 
 	fmt.Fprintf(w, "bytes\t%d of %d\nnamespaces\t%d of %d\nkeys\t%d, of %d in each namespace\n",
 		u.Counters.Bytes, q.Bytes, u.Counters.Namespaces, q.Namespaces, u.Counters.Keys, q.Keys)
 	for _, n := range u.Namespaces {
-		fmt.Fprintf(w, "  %s\t%d keys, %d bytes\n", n.Namespace, n.Keys, n.Bytes)
+		fmt.Fprintf(w, "  %s\t%s, %s\n", n.Namespace, service.Count(n.Keys, "key"), service.Count(n.Bytes, "byte"))
 	}
 	return w.Flush()
 }
@@ -195,7 +196,7 @@ func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, a
 		err = errStopped
 	}
 	if !asJSON {
-		if _, failed := fmt.Fprintf(c.Stdout, "installs audited: %d, that differ: %d\n", audited, wrong); failed != nil {
+		if _, failed := fmt.Fprintf(c.Stdout, "installs audited: %d, with differences: %d\n", audited, wrong); failed != nil {
 			return failed
 		}
 	}
@@ -203,7 +204,7 @@ func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, a
 		if wrong > namedMost {
 			named += fmt.Sprintf("\n  and %d more", wrong-namedMost)
 		}
-		err = errors.Join(err, fmt.Errorf("the counters of %d of %d installs differ from their rows:%s", wrong, audited, named))
+		err = errors.Join(err, fmt.Errorf("the counters of %d of %s differ from the rows:%s", wrong, service.Count(int64(audited), "install"), named))
 	}
 	return err
 }

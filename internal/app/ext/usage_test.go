@@ -176,10 +176,10 @@ func TestUsageOfAll(t *testing.T) {
 		if with := strings.TrimSuffix(want[0], "}") + `,"byNamespace":[{"namespace":"a","keys":1,"bytes":3},{"namespace":"b","keys":1,"bytes":3}]}`; one[0] != with {
 			t.Errorf("of one as JSON: %s\nwant %s", one[0], with)
 		}
-		if out := p.prints("ext", "usage", "--audit"); !slices.Equal(out, []string{fmt.Sprintf("installs audited: %d, that differ: 0", many+2)}) {
+		if out := p.prints("ext", "usage", "--audit"); !slices.Equal(out, []string{fmt.Sprintf("installs audited: %d, with differences: 0", many+2)}) {
 			t.Errorf("audit: %q", out)
 		}
-		if out := p.prints("ext", "usage", "--audit", "--tenant", string(nobody.Tenant)); !slices.Equal(out, []string{"installs audited: 2, that differ: 0"}) {
+		if out := p.prints("ext", "usage", "--audit", "--tenant", string(nobody.Tenant)); !slices.Equal(out, []string{"installs audited: 2, with differences: 0"}) {
 			t.Errorf("audit of a tenant: %q", out)
 		}
 	})
@@ -222,12 +222,12 @@ func TestAuditFindsDamage(t *testing.T) {
 				t.Errorf("no word of %q in\n%s", w, errs)
 			}
 		}
-		for _, w := range []string{"bytes       7        6\n", "keys of b   2        1\n", "keys        0        2\n", "\ninstalls audited: 9, that differ: 3\n"} {
+		for _, w := range []string{"bytes       7        6\n", "keys of b   2        1\n", "keys        0        2\n", "\ninstalls audited: 9, with differences: 3\n"} {
 			if !strings.Contains(out, w) {
 				t.Errorf("no %q in\n%s", w, out)
 			}
 		}
-		if out := p.prints("ext", "usage", "--audit", "--tenant", string(owned(2, 0).Tenant)); out[0] != "installs audited: 3, that differ: 0" {
+		if out := p.prints("ext", "usage", "--audit", "--tenant", string(owned(2, 0).Tenant)); out[0] != "installs audited: 3, with differences: 0" {
 			t.Errorf("of a tenant that is right: %q", out)
 		}
 		if status, _, errs := p.types("ext", "usage", "--audit", "--tenant", string(lost.Tenant), "--install", string(lost.Install)); status != 1 || !strings.Contains(errs, "differ") {
@@ -323,9 +323,9 @@ func TestUsageOfNobody(t *testing.T) {
 		says   string
 	}{
 		{[]string{"--install", some}, 2, "--install requires --tenant"},
-		{[]string{"--tenant", ""}, 1, "--tenant must be a UUID"},
-		{[]string{"--tenant", some, "--install", ""}, 1, "--install must be a UUID"},
-		{[]string{"--tenant", some, "--install", "x"}, 1, "--install must be a UUID"},
+		{[]string{"--tenant", ""}, 2, "--tenant: must be a UUID"},
+		{[]string{"--tenant", some, "--install", ""}, 2, "--install: must be a UUID"},
+		{[]string{"--tenant", some, "--install", "x"}, 2, "--install: must be a UUID"},
 		{[]string{some}, 2, "unexpected argument"},
 	} {
 		for _, audit := range []string{"--audit=false", "--audit"} {

@@ -51,6 +51,23 @@ func (s *Shell) encode(v any, indent string) error {
 	return e.Encode(v)
 }
 
+// Count formats a number of things: "1 record", "2 records".
+func Count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ParseTime parses the value of a flag that takes a time.
+func ParseTime(flag, value string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return t, Usagef("%s: invalid value %q: expected a time such as 2026-11-21T15:04:05Z", flag, value)
+	}
+	return t, nil
+}
+
 // ExitError ends a command with a status; the command has printed why.
 type ExitError struct{ Status int }
 

@@ -17,10 +17,10 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 	var quota bool
 	cmd := &cobra.Command{
 		Use:   "budget",
-		Short: "Print what the commit of a batch on Spanner costs and how many records fit",
-		Long: fmt.Sprintf("Print of how many mutations each step of a batch's commit on Cloud Spanner consists, what they\n"+
-			"are, and how many records fit into the %d that one commit may have. Needs no database.\n"+
-			"Exit status 1 when the records do not fit.", budget.Limit),
+		Short: "Print the mutations of a batch commit on Spanner and how many records fit",
+		Long: fmt.Sprintf("Print the mutations of each step of a batch commit on Cloud Spanner, and how many records fit\n"+
+			"into the %d mutations that a commit may have. No database is needed. The exit status is 1 when\n"+
+			"the records do not fit.", budget.Limit),
 		Example: "  holdfast sync budget\n" +
 			"  holdfast sync budget --records 12000 --quota",
 		Args: service.Args(),
@@ -40,13 +40,13 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 				records = budget.Records
 			}
 			if records < 1 || records > mostRecords {
-				return fmt.Errorf("--records must be from 1 to %d", mostRecords)
+				return service.Usagef("--records: must be from 1 to %d", mostRecords)
 			}
 			return printBudget(sh, budget.Current(), records, quota)
 		},
 	}
-	cmd.Flags().IntVar(&records, "records", 0, fmt.Sprintf("how many records the batch has (unset: syncstorage.limits.max_total_records on Spanner, else %d)", budget.Records))
-	cmd.Flags().BoolVar(&quota, "quota", false, "with a quota, which counts bytes (unset: as configured)")
+	cmd.Flags().IntVar(&records, "records", 0, fmt.Sprintf("`N` records in the batch (default: syncstorage.limits.max_total_records on Spanner, otherwise %d)", budget.Records))
+	cmd.Flags().BoolVar(&quota, "quota", false, "count the mutations of a quota, too (default: as configured)")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func printBudget(sh *service.Shell, schema budget.Schema, records int, quota boo
 		return err
 	}
 	plan := schema.Commit(quota)
-	fmt.Fprintf(sh.Stdout, "\n%d records: %s\n", records, plan.Explain(records, budget.Limit))
+	fmt.Fprintf(sh.Stdout, "\n%s: %s\n", service.Count(int64(records), "record"), plan.Explain(records, budget.Limit))
 	if plan.Mutations(records) > budget.Limit {
 		return &service.ExitError{Status: 1}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Storage) commands(sh *service.Shell) []*cobra.Command {
-	cmd := &cobra.Command{Use: "sync", Short: "Firefox Sync: tokens, users, nodes and the limits of a commit"}
+	cmd := &cobra.Command{Use: "sync", Short: "Manage Firefox Sync: users, storage nodes and tokens"}
 	cmd.AddCommand(s.token(sh), s.budget(sh))
 	return []*cobra.Command{cmd}
 }
@@ -29,17 +29,27 @@ type Token struct {
 
 func (s *Storage) token(sh *service.Shell) *cobra.Command {
 	var c tokenlib.Claims
-	var duration int64
+	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use:   "token --uid N",
-		Short: "Make a storage token, as the tokenserver would",
-		Long: "Make a storage token with the server's master secret and print it as JSON: id and key sign\n" +
-			"requests by Hawk, api_endpoint is the user's storage. No account is needed or made.",
+		Use:   "token --uid UID",
+		Short: "Create a storage token, as the tokenserver does",
+		Long: "Create a storage token, signed with the server's master secret, and print it as JSON: id and key\n" +
+			"sign requests with Hawk, api_endpoint is the URL of the user's storage. No account is needed or\n" +
+			"created.",
 		Example: "  holdfast sync token --uid 1\n" +
-			"  holdfast sync token --uid 1 --fxa-uid 0123abcd --fxa-kid 0000000001234-qqo --duration 300",
+			"  holdfast sync token --uid 1 --fxa-uid 0123abcd --fxa-kid 0000000001234-qqo --ttl 5m",
 		Args: service.Args(),
+		PreRunE: func(*cobra.Command, []string) error {
+			if c.UID <= 0 {
+				return service.Usagef("--uid: must be at least 1")
+			}
+			if ttl < time.Second || ttl > maxTTL {
+				return service.Usagef("--ttl: must be from 1s to %.0fh", maxTTL.Hours())
+			}
+			return nil
+		},
 		RunE: sh.Run(func(context.Context, []string) error {
-			made, err := s.mint(c, duration)
+			made, err := s.mint(c, ttl)
 			if err != nil {
 				return err
 			}
@@ -47,32 +57,26 @@ func (s *Storage) token(sh *service.Shell) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.Int64Var(&c.UID, "uid", 0, "the storage user")
-	f.StringVar(&c.FxAUID, "fxa-uid", "", "the account's id at the accounts server")
-	f.StringVar(&c.FxAKID, "fxa-kid", "", "the id of the account's keys")
-	f.Int64Var(&duration, "duration", 3600, "seconds until the token expires")
+	f.Int64Var(&c.UID, "uid", 0, "`UID` of the storage user")
+	f.StringVar(&c.FxAUID, "fxa-uid", "", "account `ID` at the accounts server")
+	f.StringVar(&c.FxAKID, "fxa-kid", "", "`ID` of the account's keys")
+	f.DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
 	_ = cmd.MarkFlagRequired("uid")
 	return cmd
 }
 
-// mostSeconds is how long a token may be good, ten years.
-const mostSeconds = 10 * 365 * 24 * 3600
+// maxTTL is how long a token may be valid: ten years.
+const maxTTL = 10 * 365 * 24 * time.Hour
 
-// mint makes a token as the tokenserver does, for any user.
-func (s *Storage) mint(c tokenlib.Claims, duration int64) (t Token, err error) {
-	if c.UID <= 0 {
-		return t, fault.New(fault.Invalid, "--uid must be above 0")
-	}
-	if duration < 1 || duration > mostSeconds {
-		return t, fault.Newf(fault.Invalid, "--duration must be from 1 to %d seconds", mostSeconds)
-	}
+// mint creates a token for any user, as the tokenserver does.
+func (s *Storage) mint(c tokenlib.Claims, ttl time.Duration) (t Token, err error) {
 	if s.opened == nil {
-		return t, fault.New(fault.Invalid, "sync storage is disabled in this configuration: set syncstorage.enabled")
+		return t, fault.New(fault.Invalid, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
 	}
 	d := s.deps
 	c.Node, c.Origin = d.Server.Address(d.Server.Listen), tokenlib.Origin
-	c.Expires = d.Clock().Add(time.Duration(duration) * time.Second)
-	t = Token{UID: c.UID, Endpoint: fmt.Sprintf("%s/1.5/%d", c.Node, c.UID), Duration: duration}
+	c.Expires = d.Clock().Add(ttl.Truncate(time.Second))
+	t = Token{UID: c.UID, Endpoint: fmt.Sprintf("%s/1.5/%d", c.Node, c.UID), Duration: int64(ttl / time.Second)}
 	t.ID, t.Key, err = s.keyring.Mint(c)
 	return t, err
 }

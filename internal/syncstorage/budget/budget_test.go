@@ -140,8 +140,8 @@ func TestExplain(t *testing.T) {
 		records int
 		want    string
 	}{
-		{true, 9_984, "6 + 8 × 9984 + 1 + 6 = 79885 of 80000 mutations, 115 are left; at most 9998 records fit"},
-		{false, 9_984, "4 + 8 × 9984 + 1 = 79877 of 80000 mutations, 123 are left; at most 9999 records fit"},
+		{true, 9_984, "6 + 8 × 9984 + 1 + 6 = 79885 of 80000 mutations, 115 left; at most 9998 records fit"},
+		{false, 9_984, "4 + 8 × 9984 + 1 = 79877 of 80000 mutations, 123 left; at most 9999 records fit"},
 		{true, 10_000, "6 + 8 × 10000 + 1 + 6 = 80013 of 80000 mutations, 13 too many; at most 9998 records fit"},
 	} {
 		if got := Current().Commit(tc.quota).Explain(tc.records, Limit); got != tc.want {

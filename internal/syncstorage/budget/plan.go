@@ -62,7 +62,7 @@ func (p Plan) Explain(records, limit int) string {
 		}
 	}
 	total := p.Mutations(records)
-	left := fmt.Sprintf("%d are left", limit-total)
+	left := fmt.Sprintf("%d left", limit-total)
 	if total > limit {
 		left = fmt.Sprintf("%d too many", total-limit)
 	}
