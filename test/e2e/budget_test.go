@@ -42,8 +42,8 @@ func TestBudget(t *testing.T) {
 			head + stamp + record + batch + "\n9999 records: 4 + 8 × 9999 + 1 = 79997 of 80000 mutations, 3 left; at most 9999 records fit\n", ""},
 		{"too many", []string{counted}, []string{"--records", "9999"}, 1,
 			head + sums + record + batch + quota + "\n9999 records: 6 + 8 × 9999 + 1 + 6 = 80005 of 80000 mutations, 5 too many; at most 9998 records fit\n", ""},
-		{"none", nil, []string{"--records", "0"}, 1, "", "--records must be from 1 to 100000000"},
-		{"more than can be counted", nil, []string{"--records", "100000001"}, 1, "", "--records must be from 1 to 100000000"},
+		{"none", nil, []string{"--records", "0"}, 2, "", "--records: must be from 1 to 100000000"},
+		{"more than can be counted", nil, []string{"--records", "100000001"}, 2, "", "--records: must be from 1 to 100000000"},
 		{"wrongly configured", []string{spanner, records + "10000"}, nil, 2, "",
 			"4 + 8 × 10000 + 1 = 80005 of 80000 mutations, 5 too many; at most 9999 records fit"},
 	} {

@@ -45,7 +45,7 @@ func TestRevokeTokenCommand(t *testing.T) {
 		if one.ID == "" || one.ID == service.ID {
 			t.Fatalf("tokens with the IDs %q and %q", one.ID, service.ID)
 		}
-		if out := p.prints("ext", "token", "revoke", one.Token); !strings.Contains(out[0], "revoked token "+one.ID+" until ") {
+		if out := p.prints("ext", "token", "revoke", one.Token); !strings.Contains(out[0], "revoked token "+one.ID+"; it expires at ") {
 			t.Errorf("revoked: %v", out)
 		}
 		p.prints("ext", "token", "revoke", service.Token)
