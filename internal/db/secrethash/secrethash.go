@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// cost is what a hash costs: 7 ms and 4 MB on a server, ten times that on a small board.
+// cost is what a hash costs: about 10 ms and 4 MB on a server, more on a small board.
 // A start makes one for each secret, so twice the cost would double the time in which
 // a server is ready.
 var cost = params{memory: 4 << 10, passes: 3}
