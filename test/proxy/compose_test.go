@@ -40,7 +40,7 @@ func TestCompose(t *testing.T) {
 		vars[i] = strings.Replace(vars[i], "TRUSTED_PROXIES=", "TRUSTED_PROXIES=127.0.0.0/8,", 1)
 	}
 	vars = append(vars, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+accounts(t))
-	s := proxy{"compose", http.StatusBadGateway, startCompose}.build(t, "https://example.org", nil, vars...)
+	s := proxy{name: "compose", away: http.StatusBadGateway, start: startCompose}.build(t, "https://example.org", nil, vars...)
 	signsIn(t, s, 2)
 	anyID(t, s)
 	preconditions(t, s)

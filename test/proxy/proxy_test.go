@@ -5,6 +5,8 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -109,14 +111,19 @@ func (p *program) end() {
 type proxy struct {
 	name string
 	away int // the status while the server does not run
+	// normalizes is whether it rewrites escapes that need not be (%41, %7b): a request
+	// with them has another signature then.
+	normalizes bool
 	// start runs it in front of the upstream and returns where it listens; edit
 	// changes the configuration of the guide.
 	start func(t *testing.T, upstream, cert, key string, edit func(string) string) string
 }
 
 var proxies = []proxy{
-	{"nginx", http.StatusBadGateway, startNginx}, {"caddy", http.StatusBadGateway, startCaddy},
-	{"apache", http.StatusServiceUnavailable, startApache},
+	{name: "nginx", away: http.StatusBadGateway, start: startNginx},
+	{name: "caddy", away: http.StatusBadGateway, start: startCaddy},
+	{name: "apache", away: http.StatusServiceUnavailable, start: startApache},
+	{name: "traefik", away: http.StatusBadGateway, normalizes: true, start: startTraefik},
 }
 
 // attempts is how often another port is tried.
@@ -213,6 +220,60 @@ func startApache(t *testing.T, upstream, cert, key string, edit func(string) str
 	return ""
 }
 
+// Debian has no package of Traefik: it is tested where somebody has installed it.
+func startTraefik(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+	t.Helper()
+	path := binary.Program(t, "traefik")
+	for range attempts {
+		dir, address := t.TempDir(), binary.FreePort(t)
+		site := filepath.Join(dir, "holdfast.yml")
+		write(t, filepath.Join(dir, "traefik.yml"), replace(t, block(t, "yaml"),
+			`":443"`, `"`+address+`"`, "/etc/traefik/holdfast.yml", site))
+		write(t, site, edit(replace(t, block(t, "yml"),
+			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
+			"/etc/letsencrypt/live/example.org/privkey.pem", key,
+			"http://127.0.0.1:8000", upstream)))
+		cmd := exec.Command(path, "--configFile="+filepath.Join(dir, "traefik.yml"))
+		cmd.Dir = dir
+		if _, ok := run(t, address, cmd); ok {
+			awaitCertificate(t, address, cert)
+			return address
+		}
+	}
+	t.Fatal("traefik does not start")
+	return ""
+}
+
+// awaitCertificate returns when a proxy shows the certificate: Traefik listens before it
+// has read its site.
+func awaitCertificate(t *testing.T, address, cert string) {
+	t.Helper()
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := pem.Decode(text)
+	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := tls.Dial("tcp", address, &tls.Config{ServerName: "example.org", InsecureSkipVerify: true})
+		if err == nil {
+			shown := conn.ConnectionState().PeerCertificates[0]
+			conn.Close()
+			if bytes.Equal(shown.Raw, first.Bytes) {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s does not show its certificate: %v", address, err)
+		}
+	}
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -222,6 +283,7 @@ func write(t *testing.T, path, text string) {
 
 // site is a server behind a proxy, as a client finds it.
 type site struct {
+	proxy   proxy
 	server  *binary.Server
 	address string // where the proxy really is
 	public  string // where a client believes it to be
@@ -241,7 +303,7 @@ func (p proxy) build(t *testing.T, public string, edit func(string) string, vars
 	}
 	cert, key, client := binary.Certificate(t)
 	server := binary.Start(t, t.TempDir(), vars...)
-	s := &site{server: server, address: p.start(t, server.URL, cert, key, edit), public: public, client: client}
+	s := &site{proxy: p, server: server, address: p.start(t, server.URL, cert, key, edit), public: public, client: client}
 	// Names lead to the proxy, whatever they are.
 	transport := client.Transport.(*http.Transport)
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {

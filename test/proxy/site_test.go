@@ -119,6 +119,12 @@ func anyID(t *testing.T, s *site) {
 		"per%25cent": "per%cent", "q%3Fx": "q?x", "h%23x": "h#x", "%41": "A", "a+b": "a+b", "a;b": "a;b", "a:b@c": "a:b@c", "~x": "~x",
 		"back%5Cslash": `back\slash`, "a%26b=c": "a&b=c",
 	}
+	if s.proxy.normalizes {
+		for _, sent := range []string{"%7bguid2%7d", "%2e", "%41"} {
+			s.want(t, c, http.StatusUnauthorized, "PUT", "/storage/col/"+sent, `{"payload":"x"}`)
+			delete(ids, sent)
+		}
+	}
 	for sent, id := range ids {
 		payload := strconv.Quote("of " + sent)
 		s.want(t, c, http.StatusOK, "PUT", "/storage/col/"+sent, `{"payload":`+payload+`}`)
@@ -360,6 +366,10 @@ func TestCompression(t *testing.T) {
 		"apache": func(conf string) string {
 			return replace(t, conf, "ServerName example.org\n", "ServerName example.org\nAddOutputFilterByType DEFLATE application/json application/newlines\n")
 		},
+	}
+	compress["traefik"] = func(conf string) string {
+		conf = replace(t, conf, "middlewares: [holdfast]", "middlewares: [holdfast, compress]")
+		return replace(t, conf, "  middlewares:\n", "  middlewares:\n    compress:\n      compress: {}\n")
 	}
 	each(t, func(t *testing.T, p proxy) {
 		s := p.build(t, "https://example.org/sync", compress[p.name], "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")
