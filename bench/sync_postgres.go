@@ -44,8 +44,8 @@ const (
 // argument that the server sends is one here, but those that are NULL.
 var putScript = fmt.Sprintf(`\set uid 1 + :client_id
 \set id random(%s, %s)
-SELECT sync_put_v2(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
-	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, 0::bigint, false::boolean);
+SELECT sync_put_v3(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
+	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, 0::bigint, false::boolean, false::boolean);
 `, id(0), id(putRecords-1), collectionIDs[putCollection])
 
 // syncPostgres is PostgreSQL by a pool, and by pgbench for PUTs.

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/app/sync"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/optional"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 )
@@ -25,7 +26,11 @@ func (l storageLink) Engine() (engine.Kind, bool) { return l.Storage.Engine() }
 
 // Purge implements accounts.Storage: it deletes what a storage user has stored.
 func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
-	return l.Opened().DeleteAll(ctx, owner(&u.User), syncstorage.Precondition{})
+	o := owner(&u.User)
+	if err := l.Opened().SetQuota(ctx, o, optional.Of[int64]{}); err != nil { // which would outlive the deletion
+		return err
+	}
+	return l.Opened().DeleteAll(ctx, o, syncstorage.Precondition{})
 }
 
 // Usage implements accounts.Storage.
@@ -35,12 +40,44 @@ func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage acco
 		return usage, err
 	}
 	quota := l.Opened().Quota()
+	usage.OwnQuota = stored.Quota.Set
+	if usage.OwnQuota { // also where quotas are off
+		quota.User = stored.Quota.Value
+	}
 	usage.Quota, usage.CollectionQuota = quota.User, quota.Collection
 	usage.Bytes, usage.ModifiedMillis = stored.Bytes(), int64(stored.Modified)
 	for _, c := range stored.Collections {
 		usage.Collections = append(usage.Collections, accounts.Collection{Name: c.Name, Records: c.Records, Bytes: c.Bytes})
 	}
 	return usage, nil
+}
+
+// Totals implements accounts.Storage.
+func (l storageLink) Totals(ctx context.Context, users []tokenserver.User) ([]accounts.Total, error) {
+	owners := make([]syncstorage.Owner, len(users))
+	for i := range users {
+		owners[i] = owner(&users[i])
+	}
+	stored, err := l.Opened().Totals(ctx, owners)
+	if err != nil {
+		return nil, err
+	}
+	totals := make([]accounts.Total, len(stored))
+	for i, t := range stored {
+		totals[i] = accounts.Total{Bytes: t.Bytes, Records: t.Records, Counted: t.Counted, ModifiedMillis: int64(t.Modified), Quota: t.Quota}
+	}
+	return totals, nil
+}
+
+// SetQuota implements accounts.Storage.
+func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error {
+	return l.Opened().SetQuota(ctx, owner(u), bytes)
+}
+
+// Quotas implements accounts.Storage.
+func (l storageLink) Quotas() (counted, enforced bool) {
+	q := l.Opened().Quota()
+	return q.Own, q.Enforce
 }
 
 // revokedBy is whose tokens the accounts of this server have revoked, or those that

@@ -72,6 +72,17 @@ type CollectionUsage struct {
 type Usage struct {
 	Modified    Timestamp // of the user, as in Collections
 	Collections []CollectionUsage
+	Quota       Optional[int64] // the user's own; 0: no limit
+}
+
+// Total is what a user stores by the counters, which are read without the records.
+// What has expired and is not removed yet is in it.
+type Total struct {
+	Modified Timestamp // of the user, as in Collections; 0: nothing was ever written, or all was deleted
+	Records  int64
+	Bytes    int64
+	Counted  bool            // false: nobody has counted, and Records and Bytes are 0
+	Quota    Optional[int64] // the user's own; 0: no limit
 }
 
 // Bytes is the sum over the collections: what Quota.User limits.

@@ -154,10 +154,10 @@ func (l Limits) For(collection string) Limits {
 // Counts reports whether bytes are counted; enforcing implies it.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
-// Quota is the configured quota.
+// Quota is the configured quota. Where bytes are counted a user's own takes its place.
 func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}
 	}
-	return Quota{Collection: c.Limits.MaxQuotaLimit, User: c.Limits.MaxUserQuota, Enforce: c.EnforceQuota}
+	return Quota{Collection: c.Limits.MaxQuotaLimit, User: c.Limits.MaxUserQuota, Enforce: c.EnforceQuota, Own: true}
 }

@@ -8,6 +8,18 @@ type Quota struct {
 	Collection int64 // bytes in one collection; 0: no limit
 	User       int64 // bytes in all the user's collections; 0: no limit
 	Enforce    bool  // false: a write over a limit succeeds and is reported
+
+	// Own says that a quota of the user's own, which Store.SetQuota has set, takes
+	// the place of User.
+	Own bool
+}
+
+// For returns q for a user with this quota of its own, if it is set; 0 is no limit.
+func (q Quota) For(own Optional[int64]) Quota {
+	if q.Own && own.Set {
+		q.User = own.Value
+	}
+	return q
 }
 
 // Used is live payload bytes: of one collection, and of all the user's
@@ -20,8 +32,9 @@ func (u Used) Add(bytes int64) Used { return Used{u.Collection + bytes, u.User +
 // ErrQuota is the refusal of a write that would exceed an enforced quota.
 var ErrQuota error = fault.New(fault.Quota, "the quota is used up")
 
-// Limited reports whether there is a limit at all.
-func (q Quota) Limited() bool { return q.Collection > 0 || q.User > 0 }
+// Limited reports whether there may be a limit at all. It is the same before and
+// after For.
+func (q Quota) Limited() bool { return q.Own || q.Collection > 0 || q.User > 0 }
 
 // Over reports whether u is over a limit.
 func (q Quota) Over(u Used) bool {

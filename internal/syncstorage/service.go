@@ -3,6 +3,7 @@ package syncstorage
 import (
 	"bytes"
 	"context"
+	"iter"
 	"time"
 
 	"holdfast/internal/clock"
@@ -53,7 +54,7 @@ func NewService(o Options) (*Service, error) {
 // Limits are those of a collection; of none in particular for "".
 func (s *Service) Limits(collection string) Limits { return s.conf.Limits.For(collection) }
 
-// Quota is the quota of every user.
+// Quota is the quota of every user who has none of its own.
 func (s *Service) Quota() Quota { return s.conf.Quota() }
 
 // Errors of a request as a whole.
@@ -108,7 +109,7 @@ func (s *Service) write(r Request) Write {
 
 // done reports a write that was let pass over the quota.
 func (s *Service) done(o Owner, collection string, w Written, err error) (Written, error) {
-	if q := s.Quota(); err == nil && !q.Enforce && q.Over(w.Used) {
+	if q := w.Quota; err == nil && !q.Enforce && q.Over(w.Used) {
 		s.overQuota(o, collection, w.Used)
 	}
 	return w, err
@@ -304,6 +305,30 @@ func (s *Service) DeleteCollection(ctx context.Context, o Owner, r Request) (Wri
 // DeleteAll deletes everything of a user.
 func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error {
 	return s.store.DeleteAll(ctx, o, p)
+}
+
+// Totals reads what users store by the counters. Store.Totals.
+func (s *Service) Totals(ctx context.Context, owners []Owner) ([]Total, error) {
+	return s.store.Totals(ctx, owners)
+}
+
+// SetQuota gives a user a quota of its own, or takes it away. Store.SetQuota.
+func (s *Service) SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error {
+	return s.store.SetQuota(ctx, o, bytes)
+}
+
+// Export yields all of a user. Store.Export.
+func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error] {
+	return s.store.Export(ctx, o, now)
+}
+
+// Restore writes records of an export as they are. fault.Invalid for what no export
+// has, fault.TooLarge for a record over the limit, ErrQuota.
+func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
+	if err := of.Check(r.Now); err != nil {
+		return Restored{}, err
+	}
+	return s.store.Restore(ctx, o, s.write(r), of)
 }
 
 // Sweep removes at most limit rows that expired the setting sweep_after before

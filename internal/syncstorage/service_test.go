@@ -16,34 +16,40 @@ import (
 type writer struct {
 	ss.Store
 	used ss.Used
+	own  ss.Optional[int64]
 }
 
-func (w *writer) Put(context.Context, ss.Owner, ss.Write, ss.Update) (ss.Written, error) {
-	return ss.Written{Modified: 10, Used: w.used}, nil
+func (w *writer) Put(_ context.Context, _ ss.Owner, write ss.Write, _ ss.Update) (ss.Written, error) {
+	return ss.Written{Modified: 10, Used: w.used, Quota: write.Quota.For(w.own)}, nil
 }
 
 // TestOverQuota: a write over a limit that is not enforced is reported, and no
 // other.
 func TestOverQuota(t *testing.T) {
 	t.Parallel()
+	var none ss.Optional[int64]
 	for _, tc := range []struct {
 		name     string
 		change   func(c *ss.Config)
 		used     ss.Used
+		own      ss.Optional[int64]
 		reported bool
 	}{
-		{"no quota", func(c *ss.Config) { c.EnableQuota = false }, ss.Used{Collection: 1 << 60, User: 1 << 60}, false},
-		{"at both limits", func(*ss.Config) {}, ss.Used{Collection: 10, User: 20}, false},
-		{"over that of the collection", func(*ss.Config) {}, ss.Used{Collection: 11, User: 11}, true},
-		{"over that of the user", func(*ss.Config) {}, ss.Used{Collection: 1, User: 21}, true},
-		{"over one that is enforced", func(c *ss.Config) { c.EnforceQuota = true }, ss.Used{Collection: 11, User: 21}, false},
+		{"no quota", func(c *ss.Config) { c.EnableQuota = false }, ss.Used{Collection: 1 << 60, User: 1 << 60}, none, false},
+		{"no quota but the user's own", func(c *ss.Config) { c.EnableQuota = false }, ss.Used{Collection: 2, User: 2}, ss.Some[int64](1), false},
+		{"over the user's own", func(*ss.Config) {}, ss.Used{Collection: 5, User: 6}, ss.Some[int64](5), true},
+		{"at the user's own", func(*ss.Config) {}, ss.Used{Collection: 5, User: 30}, ss.Some[int64](30), false},
+		{"at both limits", func(*ss.Config) {}, ss.Used{Collection: 10, User: 20}, none, false},
+		{"over that of the collection", func(*ss.Config) {}, ss.Used{Collection: 11, User: 11}, none, true},
+		{"over that of the user", func(*ss.Config) {}, ss.Used{Collection: 1, User: 21}, none, true},
+		{"over one that is enforced", func(c *ss.Config) { c.EnforceQuota = true }, ss.Used{Collection: 11, User: 21}, none, false},
 	} {
 		conf := ss.DefaultConfig()
 		conf.EnableQuota, conf.Limits.MaxQuotaLimit, conf.Limits.MaxUserQuota = true, 10, 20
 		tc.change(&conf)
 		var reports []string
 		s, err := ss.NewService(ss.Options{
-			Store: &writer{used: tc.used}, Config: conf, Clock: clock.System,
+			Store: &writer{used: tc.used, own: tc.own}, Config: conf, Clock: clock.System,
 			OverQuota: func(o ss.Owner, collection string, used ss.Used) {
 				reports = append(reports, fmt.Sprint(o.UID, collection, used == tc.used))
 			},

@@ -1,6 +1,9 @@
 package syncstorage
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // Store keeps the records of all users. Every method is one step of the
 // protocol that happens whole or not at all, and every method refuses the
@@ -26,6 +29,15 @@ type Store interface {
 
 	// Usage counts the live records and payload bytes of every collection.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
+
+	// Totals reads what users store by the counters, in the order of the owners: in
+	// one query, by the key of each.
+	Totals(ctx context.Context, owners []Owner) ([]Total, error)
+
+	// SetQuota gives the user a quota of its own, or takes it away when bytes is not
+	// set; 0 is no limit. It holds from the next write on, also when that is the
+	// user's first, and DeleteAll does not end it. fault.Invalid below 0.
+	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error
 
 	// Get reads one record and judges p on it. A record that is absent or
 	// expired is fault.NotFound, whatever p says; p failing is a
@@ -78,6 +90,18 @@ type Store interface {
 	// names that the user brought into the collections table stays.
 	DeleteAll(ctx context.Context, o Owner, p Precondition) error
 
+	// Export yields what is visible of the user at now, of one snapshot: each
+	// collection, and behind it its records in the order of their ids. A payload is
+	// valid until the next is asked for; an error ends the sequence.
+	Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error]
+
+	// Restore writes records of an export with the stamps that they have in it. A
+	// record whose stamp is later here stays as it is. The stamp of the collection
+	// becomes r.Modified, unless it is later; that of the user follows. w.If is
+	// judged on the user: a restore that others write beside would hide records from
+	// clients, which ask for what is newer than they have seen.
+	Restore(ctx context.Context, o Owner, w Write, r Restore) (Restored, error)
+
 	// Sweep removes at most limit expired records and batches, of any users,
 	// and returns how many. Collections keep their stamps.
 	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
@@ -110,4 +134,6 @@ type Written struct {
 	// is not swept yet and by what staged records will replace, where that
 	// decides nothing.
 	Used Used
+
+	Quota Quota // Write.Quota for this user; of writes that store
 }

@@ -103,16 +103,43 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 // purger is who deletes the user's storage, nil when there is nothing to
 // delete: the node is gone, or what it keeps under the key is in use.
 func (s *Service) purger(u DueUser) Purger {
-	own := u.Node == Self || u.Node == s.publicURL
 	switch {
 	case u.Node == "":
 		return nil
 	case u.KeysLive && u.NodeID == s.conf.SpannerNodeID:
 		return nil
-	case own && s.local != nil:
+	case s.IsLocal(&u.User):
 		return s.local
 	}
 	return s.remote
+}
+
+// IsLocal reports whether this server has the user's storage.
+func (s *Service) IsLocal(u *User) bool {
+	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
+}
+
+// inheritQuota gives a new storage user the quota that the account had as another. It
+// is done before the first token of the new user is given out, and again until the old
+// user is cleaned up, so that nothing is lost when a server stops in between.
+func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
+	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
+		return nil
+	}
+	st, err := s.store.AccountState(ctx, a)
+	if err != nil {
+		return err
+	}
+	var from []User // the newest first
+	for i := range st.Users {
+		if o := &st.Users[i]; o.UID != u.UID && o.Replaced && !o.IsDeleted() && s.IsLocal(o) {
+			from = append(from, *o)
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	return s.inherit(ctx, from, u)
 }
 
 // DeleteAccount deletes what the storage users of an account store, at once and

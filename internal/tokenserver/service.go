@@ -48,6 +48,10 @@ type Options struct {
 	// on the node of the row.
 	Local, Remote Purger
 
+	// Inherit gives a new storage user of this server the quota of its own that the
+	// account had before, as one of the others, the newest first. nil: there are none.
+	Inherit func(ctx context.Context, from []User, to *User) error
+
 	// CountEvent is told of every account event, acted upon or not.
 	CountEvent func(EventKind)
 }
@@ -61,6 +65,7 @@ type Service struct {
 	now           clock.Clock
 	publicURL     string
 	local, remote Purger
+	inherit       func(ctx context.Context, from []User, to *User) error
 	countEvent    func(EventKind)
 }
 
@@ -74,7 +79,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	return &Service{
 		conf: o.Config, store: o.Store, verifier: o.Verifier, minter: o.Minter, now: o.Clock,
-		publicURL: o.PublicURL, local: o.Local, remote: o.Remote, countEvent: o.CountEvent,
+		publicURL: o.PublicURL, local: o.Local, remote: o.Remote, inherit: o.Inherit, countEvent: o.CountEvent,
 	}, nil
 }
 
@@ -141,6 +146,9 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 		SpannerNode: s.conf.SpannerNodeID,
 	})
 	if err != nil {
+		return Grant{}, err
+	}
+	if err := s.inheritQuota(ctx, a, &u, now); err != nil {
 		return Grant{}, err
 	}
 	node := u.Node

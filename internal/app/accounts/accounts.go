@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/optional"
 	"holdfast/internal/sweep"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/fxa"
@@ -39,12 +40,32 @@ type Storage interface {
 	IsOpen() bool
 	Engine() (kind engine.Kind, ok bool) // that the settings select; false when there is no storage here
 	Usage(ctx context.Context, u *tokenserver.User) (Usage, error)
+
+	// Totals reads what users store by the counters, in one query.
+	Totals(ctx context.Context, users []tokenserver.User) ([]Total, error)
+
+	// SetQuota gives a storage user a quota of its own, or takes it away when bytes is
+	// not set; 0 is no limit.
+	SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error
+
+	// Quotas reports whether quotas are counted, and whether they are enforced.
+	Quotas() (counted, enforced bool)
+}
+
+// Total is what a storage user stores by the counters: what has expired and is not
+// removed yet is in it.
+type Total struct {
+	Bytes, Records int64
+	Counted        bool               // false: nobody has counted
+	ModifiedMillis int64              // 0: nothing was ever written
+	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
 
 // Usage is what a storage user stores.
 type Usage struct {
 	Bytes           int64
 	Quota           int64 // of Bytes; 0: none
+	OwnQuota        bool  // Quota is the user's own
 	CollectionQuota int64 // of the bytes of each collection; 0: none
 	ModifiedMillis  int64 // 0: nothing was ever written
 	Collections     []Collection
@@ -120,7 +141,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		PublicURL: d.Server.PublicURL, Remote: nodes, CountEvent: countEvents(d),
 	}
 	if s.storage.IsOpen() {
-		o.Local = s.storage
+		o.Local, o.Inherit = s.storage, s.inheritQuota
 		opened.Start = func(ctx context.Context) (func() error, error) {
 			return s.watchRevoked(ctx, s.opened.Revoked, d.Log), nil
 		}

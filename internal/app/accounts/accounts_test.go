@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 	"holdfast/internal/tokenserver"
 )
 
@@ -26,6 +27,16 @@ func (noStorage) Purge(context.Context, tokenserver.DueUser) error {
 func (noStorage) Usage(context.Context, *tokenserver.User) (Usage, error) {
 	return Usage{}, errors.New("there is no storage here")
 }
+
+func (noStorage) Totals(context.Context, []tokenserver.User) ([]Total, error) {
+	return nil, errors.New("there is no storage here")
+}
+
+func (noStorage) SetQuota(context.Context, *tokenserver.User, optional.Of[int64]) error {
+	return errors.New("there is no storage here")
+}
+
+func (noStorage) Quotas() (counted, enforced bool) { return false, false }
 
 // Accounts are kept in SQLite or PostgreSQL.
 func TestNotInSpanner(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -15,65 +14,6 @@ import (
 	"holdfast/internal/fault"
 	"holdfast/internal/tokenserver"
 )
-
-func (c *command) userList() *cobra.Command {
-	var (
-		refused, access, replaced bool
-		after                     string
-		limit                     int
-	)
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List accounts that have storage, refused sign-ins, or the allow and deny lists",
-		Example: "  holdfast sync user list\n" +
-			"  holdfast sync user list --refused      # refused sign-ins, which you may allow\n" +
-			"  holdfast sync user list --access       # the allow and deny lists",
-		Args: service.Args(),
-		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
-			if limit < 1 {
-				return errors.New("--limit: must be at least 1")
-			}
-			w := c.Table()
-			var err error
-			switch {
-			case refused:
-				err = listRefused(ctx, w, s, limit)
-			case access:
-				err = listAccess(ctx, w, s, after, limit)
-			default:
-				err = listUsers(ctx, w, s, after, limit, replaced)
-			}
-			return errors.Join(err, w.Flush())
-		}),
-	}
-	f := cmd.Flags()
-	f.BoolVar(&refused, "refused", false, "accounts that were refused, the last first")
-	f.BoolVar(&access, "access", false, "accounts that are allowed or denied by name")
-	f.BoolVar(&replaced, "replaced", false, "storage users too that a newer one has replaced")
-	f.StringVar(&after, "after", "", "continue after this uid (with --access: account)")
-	f.IntVar(&limit, "limit", 1000, "most lines")
-	cmd.MarkFlagsMutuallyExclusive("refused", "access", "replaced")
-	return cmd
-}
-
-func listUsers(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, after string, limit int, replaced bool) error {
-	uid := int64(0)
-	if after != "" {
-		var err error
-		if uid, err = strconv.ParseInt(after, 10, 64); err != nil || uid < 0 {
-			return fmt.Errorf("--after: invalid value %q: expected a uid", after)
-		}
-	}
-	users, err := s.ListUsers(ctx, uid, limit, replaced)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "UID\tACCOUNT\tNODE\tCREATED\tREPLACED")
-	for _, u := range users {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.UID, u.Account().FxAUID, u.Node, service.FormatMillis(u.CreatedAt), service.FormatMillis(u.ReplacedAt))
-	}
-	return nil
-}
 
 func listRefused(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, limit int) error {
 	refused, err := s.Refused(ctx, limit)
@@ -113,7 +53,7 @@ func (c *command) userShow() *cobra.Command {
 			w := c.Table()
 			fmt.Fprintf(w, "account\t%s\naccess\t%s\n", acc.FxAUID, st.Access)
 			for i := range st.Users {
-				if err := c.showUser(ctx, w, &st.Users[i]); err != nil {
+				if err := c.showUser(ctx, s, w, &st.Users[i]); err != nil {
 					return errors.Join(err, w.Flush())
 				}
 			}
@@ -125,21 +65,25 @@ func (c *command) userShow() *cobra.Command {
 	}
 }
 
-func (c *command) showUser(ctx context.Context, w *tabwriter.Writer, u *tokenserver.User) error {
+func (c *command) showUser(ctx context.Context, s *tokenserver.Service, w *tabwriter.Writer, u *tokenserver.User) error {
 	ended := "replaced"
 	if u.IsDeleted() {
 		ended = "deleted"
 	}
 	fmt.Fprintf(w, "\nuid\t%d\nnode\t%s\nkeys\t%s\ncreated\t%s\n%s\t%s\n",
 		u.UID, u.Node, u.KeyID(), service.FormatMillis(u.CreatedAt), ended, service.FormatMillis(u.ReplacedAt))
-	if !c.state.storage.IsOpen() {
+	if !s.IsLocal(u) {
 		return nil
 	}
 	usage, err := c.state.storage.Usage(ctx, u)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "stored\t%s, last write %s\n", bytesOf(usage.Bytes, usage.Quota), service.FormatMillis(usage.ModifiedMillis))
+	own := ""
+	if usage.OwnQuota {
+		own = " (a quota of its own)"
+	}
+	fmt.Fprintf(w, "stored\t%s%s, last write %s\n", bytesOf(usage.Bytes, usage.Quota), own, service.FormatMillis(usage.ModifiedMillis))
 	for _, col := range usage.Collections {
 		fmt.Fprintf(w, "  %s\t%s, %s\n", col.Name, service.Count(col.Records, "record"), bytesOf(col.Bytes, usage.CollectionQuota))
 	}

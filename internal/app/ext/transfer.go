@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +33,7 @@ func (c *command) export() *cobra.Command {
 			if file == "" {
 				return c.exportTo(ctx, s, install, c.Stdout)
 			}
-			return writeWhole(file, func(w io.Writer) error { return c.exportTo(ctx, s, install, w) })
+			return service.WriteWhole(file, func(w io.Writer) error { return c.exportTo(ctx, s, install, w) })
 		}),
 	}
 	o.flags(cmd)
@@ -45,30 +42,14 @@ func (c *command) export() *cobra.Command {
 	return cmd
 }
 
-// writeWhole makes a file that is there when all is in it.
-func writeWhole(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".partial-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
-
 // exportTo writes what is there when its page is read.
 func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owner, to io.Writer) error {
 	page, err := s.ExportInstall(ctx, install, "")
 	if err != nil {
 		return err
 	}
-	bar := c.bar("records", page.Header.Records)
-	defer bar.end()
+	bar := c.Bar("records", page.Header.Records)
+	defer bar.End()
 	w := bufio.NewWriterSize(to, 64<<10)
 	if _, err := w.Write(exthttp.AppendHeader(nil, page.Header)); err != nil {
 		return err
@@ -77,7 +58,7 @@ func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owne
 		if err := writePage(w, &page); err != nil {
 			return err
 		}
-		bar.show(page.Total)
+		bar.Show(page.Total)
 		if page.Next == "" {
 			_, err := w.Write(exthttp.AppendComplete(nil, &page))
 			return errors.Join(err, w.Flush())
@@ -146,10 +127,10 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 		}
 		lines, size = f, info.Size()
 	}
-	bar := c.bar("bytes", size)
+	bar := c.Bar("bytes", size)
 	request := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
-	done, err := exthttp.Import(ctx, s, request, preserve, &counting{lines, bar, 0})
-	bar.end()
+	done, err := exthttp.Import(ctx, s, request, preserve, bar.Reader(lines))
+	bar.End()
 	newer := ""
 	if preserve {
 		newer = fmt.Sprintf(", newer here: %d", done.Newer)
@@ -166,65 +147,4 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 		return fmt.Errorf("line %d: %w", item.Index+1, item.Err)
 	}
 	return err
-}
-
-// counting shows how much was read.
-type counting struct {
-	io.Reader
-	bar  *bar
-	read int64
-}
-
-func (r *counting) Read(p []byte) (n int, err error) {
-	n, err = r.Reader.Read(p)
-	if r.read += int64(n); n > 0 {
-		r.bar.show(r.read)
-	}
-	return n, err
-}
-
-// bar shows how far a command is, on a terminal.
-type bar struct {
-	to    io.Writer // nil: nothing is shown
-	what  string
-	n     int64
-	total int64 // 0: not known
-	drawn time.Time
-}
-
-func (c *command) bar(what string, total int64) *bar {
-	b := &bar{what: what, total: total}
-	if f, ok := c.Stderr.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			b.to = f
-		}
-	}
-	return b
-}
-
-// show is for every step; ten times a second are enough to see.
-func (b *bar) show(n int64) {
-	b.n = n
-	if b.to != nil && time.Since(b.drawn) >= 100*time.Millisecond {
-		b.draw()
-	}
-}
-
-const barWidth = 30
-
-func (b *bar) draw() {
-	b.drawn = time.Now()
-	if b.total == 0 {
-		fmt.Fprintf(b.to, "\r%d %s", b.n, b.what)
-		return
-	}
-	filled := int(min(b.n, b.total) * barWidth / b.total)
-	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what)
-}
-
-func (b *bar) end() {
-	if b.to != nil && !b.drawn.IsZero() {
-		b.draw()
-		fmt.Fprintln(b.to)
-	}
 }

@@ -137,7 +137,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Ready = s.opened.Ping
 	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
 	quota := s.opened.Quota()
-	opened.Quota = &dockerflow.Quota{Enabled: quota.Limited(), Size: quota.Collection, User: quota.User}
+	opened.Quota = &dockerflow.Quota{Enabled: quota.Collection > 0 || quota.User > 0, Size: quota.Collection, User: quota.User}
 	opened.Pool = func() (p dockerflow.Pool) {
 		p.Active, p.Idle, p.Max = db.Connections()
 		return p

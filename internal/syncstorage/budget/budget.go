@@ -45,6 +45,9 @@ type Index struct {
 // Schema is the tables of a database.
 type Schema []Table
 
+// ownQuota is the column of a user's own quota, which no commit of a batch writes.
+const ownQuota = "quota"
+
 // Current is the schema of this release.
 func Current() Schema {
 	return Schema{
@@ -54,7 +57,7 @@ func Current() Schema {
 		},
 		{
 			Name: "user_collections", Key: []string{"fxa_uid", "fxa_kid", "collection_id"},
-			Columns: []string{"modified", "count", "total_bytes"},
+			Columns: []string{"modified", "count", "total_bytes", ownQuota},
 		},
 		{
 			Name: "bsos", Key: []string{"fxa_uid", "fxa_kid", "collection_id", "bso_id"},
@@ -117,7 +120,7 @@ type Step struct {
 func (s Schema) Steps(quota bool) []Step {
 	parent := []string{"modified"}
 	if quota {
-		parent = s.table("user_collections").Columns
+		parent = slices.DeleteFunc(slices.Clone(s.table("user_collections").Columns), func(c string) bool { return c == ownQuota })
 	}
 	steps := []Step{
 		s.write("collection", "user_collections", parent),

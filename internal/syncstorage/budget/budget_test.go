@@ -184,7 +184,7 @@ func TestCheck(t *testing.T) {
 // The weights of rows are those of the tables that they are written for.
 func TestWeightsAreOfTheSchema(t *testing.T) {
 	t.Parallel()
-	number := []string{"collection_id", "sortindex", "count", "total_bytes"}
+	number := []string{"collection_id", "sortindex", "count", "total_bytes", "quota"}
 	stamp := []string{"modified", "expiry"}
 	for table, want := range map[string]int{"bsos": recordBytes, "user_collections": parentBytes} {
 		row := Current().table(table)

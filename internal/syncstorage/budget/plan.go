@@ -84,8 +84,8 @@ const (
 	stampBytes  = 12
 	cellBytes   = 8
 
-	// The key fxa_uid, fxa_kid, collection_id; modified, count, total_bytes.
-	parentBytes = numberBytes + stampBytes + 2*numberBytes + 6*cellBytes
+	// The key fxa_uid, fxa_kid, collection_id; modified, count, total_bytes, quota.
+	parentBytes = numberBytes + stampBytes + 3*numberBytes + 7*cellBytes
 	// The key with bso_id; sortindex, payload, modified, expiry.
 	recordBytes = numberBytes + numberBytes + 2*stampBytes + 8*cellBytes
 )

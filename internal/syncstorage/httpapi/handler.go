@@ -140,7 +140,7 @@ func (x *exchange) records(n int) {
 // stored says how much more the collection written may hold, where there is a
 // quota.
 func (h *Handler) stored(x *exchange, w ss.Written) {
-	if left := h.Service.Quota().Remaining(w.Used); left.Set {
+	if left := w.Quota.Remaining(w.Used); left.Set {
 		x.out.Header().Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))
 	}
 }

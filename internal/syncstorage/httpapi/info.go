@@ -62,7 +62,7 @@ func (h *Handler) quota(x *exchange) error {
 		return err
 	}
 	b := appendKB([]byte{'['}, u.Bytes())
-	if q := h.Service.Quota(); q.Enforce && q.User > 0 {
+	if q := h.Service.Quota().For(u.Quota); q.Enforce && q.User > 0 {
 		b = append(appendKB(append(b, ','), q.User), ']')
 	} else {
 		b = append(b, ",null]"...)

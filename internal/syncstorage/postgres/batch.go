@@ -19,14 +19,14 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(18, o, coll)
+	a := callArgsOf(19, o, coll)
 	a.Text(string(b))
 	a.Boolean(create)
 	a.Timestamp((w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())).Time())
 	a.staged(us, limits)
 	a.condition(&w)
 	a.quota(&w)
-	return s.call(ctx, sqlAppend, w.If, a)
+	return s.store(ctx, sqlAppend, &w, a)
 }
 
 // Commit implements syncstorage.Store.
@@ -38,12 +38,12 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(16, o, coll)
+	a := callArgsOf(17, o, coll)
 	a.Text(string(b))
 	a.staged(us, limits)
 	a.condition(&w)
 	a.quota(&w)
-	return s.call(ctx, sqlCommit, w.If, a)
+	return s.store(ctx, sqlCommit, &w, a)
 }
 
 // staged adds the updates for a batch and its limits.

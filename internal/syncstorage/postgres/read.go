@@ -39,15 +39,18 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 	var (
 		name           pgtype.Text // NULL in the user's own row
 		modified       pgtype.Timestamp
+		quota          pgtype.Int8
 		records, bytes int64
 	)
 	err = s.db.ForEach(ctx, sqlUsage, []any{o.UID, moment(now)}, func() { us = ss.Usage{} }, func() error {
 		us.Modified = max(us.Modified, stamp(modified))
 		if name.Valid {
 			us.Collections = append(us.Collections, ss.CollectionUsage{Name: name.String, Records: records, Bytes: bytes})
+		} else {
+			us.Quota = index(quota)
 		}
 		return nil
-	}, &name, &modified, &records, &bytes)
+	}, &name, &modified, &quota, &records, &bytes)
 	if err != nil {
 		return ss.Usage{}, err
 	}

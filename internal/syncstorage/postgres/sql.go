@@ -17,19 +17,19 @@ var (
 // in a SELECT, which is why none is in a FROM.
 var (
 	sqlPut = pgdb.Statement{Name: "sync.put", SQL: `
-		SELECT sync_put_v2($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
-			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::bigint, $12::boolean)`}
+		SELECT sync_put_v3($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
+			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::bigint, $12::boolean, $13::boolean)`}
 	sqlPost = pgdb.Statement{Name: "sync.post", SQL: `
-		SELECT sync_post_v2($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
-			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::bigint, $13::boolean)`}
+		SELECT sync_post_v3($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
+			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::bigint, $13::boolean, $14::boolean)`}
 	sqlAppend = pgdb.Statement{Name: "sync.append", SQL: `
-		SELECT sync_append_v1($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
+		SELECT sync_append_v2($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
 			$6::text[], $7::bigint[], $8::bytea[], $9::bigint[], $10::bigint[], $11::bigint, $12::bigint,
-			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::bigint, $18::boolean)`}
+			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::bigint, $18::boolean, $19::boolean)`}
 	sqlCommit = pgdb.Statement{Name: "sync.commit", SQL: `
-		SELECT sync_commit_v2($1::bigint, $2::integer, $3::text,
+		SELECT sync_commit_v3($1::bigint, $2::integer, $3::text,
 			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint, $10::bigint,
-			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::bigint, $16::boolean)`}
+			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::bigint, $16::boolean, $17::boolean)`}
 	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", SQL: `
 		SELECT sync_delete_bso_v1($1::bigint, $2::integer, $3::text, $4::timestamp, $5::timestamp, $6::timestamp)`}
 	sqlDeleteBSOs = pgdb.Statement{Name: "sync.delete_bsos", SQL: `
@@ -37,7 +37,34 @@ var (
 	sqlDeleteCollection = pgdb.Statement{Name: "sync.delete_collection", SQL: `
 		SELECT sync_delete_collection_v1($1::bigint, $2::integer, $3::timestamp, $4::timestamp, $5::timestamp)`}
 	sqlDeleteAll = pgdb.Statement{Name: "sync.delete_all", SQL: `
-		SELECT sync_delete_all_v1($1::bigint, $2::timestamp, $3::timestamp)`}
+		SELECT sync_delete_all_v2($1::bigint, $2::timestamp, $3::timestamp)`}
+)
+
+// What operators ask and set of users.
+var (
+	// Each user's rows by their key; on Citus on the nodes that have the users.
+	sqlTotals = pgdb.Statement{Name: "sync.totals", SQL: `
+		SELECT user_id, max(modified), coalesce(sum(count) FILTER (WHERE collection_id <> 0), 0)::bigint,
+			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)::bigint, max(quota)
+		FROM user_collections WHERE user_id = ANY ($1::bigint[]) GROUP BY user_id`}
+	sqlSetQuota = pgdb.Statement{Name: "sync.set_quota", SQL: `
+		INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES ($1::bigint, 0, 'epoch', $2::bigint)
+		ON CONFLICT (user_id, collection_id) DO UPDATE SET quota = EXCLUDED.quota`}
+	sqlDropQuota = pgdb.Statement{Name: "sync.drop_quota", SQL: `
+		UPDATE user_collections SET quota = NULL WHERE user_id = $1::bigint AND collection_id = 0`}
+	// One statement, and so one snapshot.
+	sqlExport = pgdb.Statement{Name: "sync.export", SQL: `
+		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
+		FROM user_collections c
+		JOIN collections n ON n.collection_id = c.collection_id
+		LEFT JOIN bsos b ON b.user_id = c.user_id AND b.collection_id = c.collection_id
+			AND (b.expiry IS NULL OR b.expiry > greatest($2::timestamp, c.modified))
+		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'
+		ORDER BY c.collection_id, b.bso_id`}
+	sqlRestore = pgdb.Statement{Name: "sync.restore", SQL: `
+		SELECT sync_restore_v1($1::bigint, $2::integer, $3::timestamp,
+			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[],
+			$9::timestamp, $10::timestamp, $11::timestamp, $12::bigint, $13::bigint, $14::boolean, $15::boolean)`}
 )
 
 // The sweep. The users whose records expired first come first.
@@ -59,7 +86,7 @@ var (
 		SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
 		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`}
 	sqlUsage = pgdb.Statement{Name: "sync.usage", SQL: `
-		SELECT n.name, c.modified, c.count - coalesce(e.count, 0), c.total_bytes - coalesce(e.bytes, 0)
+		SELECT n.name, c.modified, c.quota, c.count - coalesce(e.count, 0), c.total_bytes - coalesce(e.bytes, 0)
 		FROM user_collections c
 		LEFT JOIN collections n ON n.collection_id = c.collection_id
 		LEFT JOIN (
@@ -70,7 +97,7 @@ var (
 				AND b.expiry <= greatest($2::timestamp, o.modified)
 			GROUP BY b.collection_id
 		) e ON e.collection_id = c.collection_id
-		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`}
+		WHERE c.user_id = $1::bigint AND (c.modified > 'epoch' OR c.collection_id = 0)`}
 	sqlGet = pgdb.Statement{Name: "sync.get", SQL: `
 		SELECT b.sortindex, b.payload, b.modified, b.expiry
 		FROM bsos b JOIN user_collections c ON c.user_id = b.user_id AND c.collection_id = b.collection_id

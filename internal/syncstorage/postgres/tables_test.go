@@ -30,7 +30,8 @@ PRIMARY KEY (collection_id)`,
 collection_id integer not null
 modified timestamp without time zone not null
 count bigint not null default 0
-total_bytes bigint not null default 0`,
+total_bytes bigint not null default 0
+quota bigint`,
 			Constraints: `PRIMARY KEY (user_id, collection_id)`,
 		},
 		"bsos": {

@@ -33,12 +33,15 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 		return ss.Written{}, ss.ErrQuota
 	case err != nil:
 		return ss.Written{}, err
-	case len(result) != 3 && len(result) != 5:
+	case len(result) != 3 && len(result) != 4 && len(result) != 6:
 		return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 	}
 	written := ss.Written{Modified: ss.Timestamp(result[1]), Previous: ss.Timestamp(result[2])}
-	if len(result) == 5 {
-		written.Used = ss.Used{Collection: result[3], User: result[4]}
+	if len(result) > 3 {
+		written.Quota.User = result[3]
+	}
+	if len(result) == 6 {
+		written.Used = ss.Used{Collection: result[4], User: result[5]}
 	}
 	switch result[0] {
 	case done:
@@ -57,6 +60,19 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
+// store is call for a function that stores, which returns the quota that held for
+// the user.
+func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *callArgs) (ss.Written, error) {
+	written, err := s.call(ctx, f, w.If, a)
+	if err != nil {
+		return ss.Written{}, err
+	}
+	held := written.Quota.User
+	written.Quota = w.Quota
+	written.Quota.User = held
+	return written, nil
+}
+
 var errNoRecord error = fault.New(fault.NotFound, "record not found")
 
 // Put implements syncstorage.Store.
@@ -68,7 +84,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (s
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(12, o, coll)
+	a := callArgsOf(13, o, coll)
 	a.Text(u.ID)
 	a.number(u.SortIndex)
 	if u.Payload.Set {
@@ -79,7 +95,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (s
 	a.number(u.TTL)
 	a.condition(&w)
 	a.quota(&w)
-	return s.call(ctx, sqlPut, w.If, a)
+	return s.store(ctx, sqlPut, &w, a)
 }
 
 // Post implements syncstorage.Store.
@@ -91,11 +107,11 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(13, o, coll)
+	a := callArgsOf(14, o, coll)
 	a.updates(us)
 	a.condition(&w)
 	a.quota(&w)
-	return s.call(ctx, sqlPost, w.If, a)
+	return s.store(ctx, sqlPost, &w, a)
 }
 
 // callArgs are the arguments of a writing function.
@@ -140,6 +156,7 @@ func (a *callArgs) quota(w *ss.Write) {
 	a.Bigint(w.Quota.Collection)
 	a.Bigint(w.Quota.User)
 	a.Boolean(w.Quota.Enforce)
+	a.Boolean(w.Quota.Own)
 }
 
 // updates adds an array for each field of updates, and one for the sizes of

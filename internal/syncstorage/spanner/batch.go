@@ -40,7 +40,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 			return err
 		}
 		used, err := st.stagedQuota(b, us, total)
-		written = ss.Written{Modified: st.found.modified, Previous: st.found.modified, Used: used}
+		written = ss.Written{Modified: st.found.modified, Previous: st.found.modified, Used: used, Quota: st.w.Quota}
 		return err
 	})
 	return written, err
@@ -296,7 +296,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	if err := st.tx.Exec(changes...); err != nil {
 		return ss.Written{}, err
 	}
-	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used}, nil
+	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
 // sent is a record of a request as a parameter of sqlMerge.

@@ -78,7 +78,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 }
 
 // DeleteAll implements syncstorage.Store. Nothing stays but the count of the
-// names that the user brought in.
+// names that the user brought in, and the quota.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	return s.write(ctx, "sync.delete_all", o, ss.Write{}, readUser, nil, func(st *step) error {
 		if err := p.Check(st.last); err != nil {
@@ -89,8 +89,8 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 		}
 		st.tx.Predict(budget.Delete)
 		st.changes = append(st.changes, spanner.Delete("user_collections", spanner.Key{o.FxAUID, o.FxAKID}.AsPrefix()))
-		if names := st.rows[ss.TombstoneID].count; names > 0 {
-			st.change(spanner.Insert, "user_collections", userKey(), []string{"modified", "count"}, append(keyOf(o, ss.TombstoneID), epoch, names)...)
+		if names := st.rows[ss.TombstoneID].count; names > 0 || st.own.Set {
+			st.change(spanner.Insert, "user_collections", userKey(), []string{"modified", "count", "quota"}, append(keyOf(o, ss.TombstoneID), epoch, names, number(st.own))...)
 		}
 		return nil
 	})

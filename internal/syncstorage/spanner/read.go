@@ -90,15 +90,18 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 			id       int64
 			modified time.Time
 			c        ss.CollectionUsage
+			quota    spanner.NullInt64
 		)
-		if err := r.Columns(&id, &modified, &c.Records, &c.Bytes); err != nil {
+		if err := r.Columns(&id, &modified, &quota, &c.Records, &c.Bytes); err != nil {
 			return err
 		}
 		us.Modified = max(us.Modified, stamp(modified))
-		if id != ss.TombstoneID {
-			ids = append(ids, id)
-			us.Collections = append(us.Collections, c)
+		if id == ss.TombstoneID {
+			us.Quota = optional(quota)
+			return nil
 		}
+		ids = append(ids, id)
+		us.Collections = append(us.Collections, c)
 		return nil
 	})
 	if err == nil {

@@ -30,7 +30,7 @@ const (
 	// One seek by the whole key for each name, whatever the planner thinks.
 	seek = `JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE}`
 
-	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
+	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, quota AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
 	partRecords = `SELECT 1, bso_id, sortindex, modified, BYTE_LENGTH(payload), expiry, 0, 0, 0 FROM UNNEST(@ids) AS named ` + seek + ` bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND bso_id = named`
 	partBatch   = `SELECT 2, NULL, 0, NULL, 0, expiry, 0, 0, 0 FROM batches WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
 	partTotals  = `SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
@@ -138,18 +138,37 @@ var (
 	sqlCollections = spannerdb.Statement{Name: "sync.collections", SQL: `
 		SELECT collection_id, modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND modified > @epoch`}
 	sqlUsage = spannerdb.Statement{Name: "sync.usage", SQL: `
-		SELECT c.collection_id, c.modified, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0)
+		SELECT c.collection_id, c.modified, c.quota, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0)
 		FROM user_collections c
 		LEFT JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
 			AND b.expiry > GREATEST(@now, c.modified)
-		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND c.modified > @epoch
-		GROUP BY c.collection_id, c.modified`}
+		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND (c.modified > @epoch OR c.collection_id = 0)
+		GROUP BY c.collection_id, c.modified, c.quota`}
 	sqlGet = spannerdb.Statement{Name: "sync.get", SQL: `
 		SELECT b.sortindex, b.payload, b.modified, b.expiry
 		FROM user_collections c
 		JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
 		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND c.collection_id = @coll AND b.bso_id = @id
 			AND b.expiry > GREATEST(@now, c.modified)`}
+)
+
+// What operators ask of users.
+var (
+	// Each user's rows by their key.
+	sqlTotals = spannerdb.Statement{Name: "sync.totals", SQL: `
+		SELECT named.n, MAX(u.modified), SUM(IF(u.collection_id > 0, u.count, 0)), SUM(IF(u.collection_id > 0, u.total_bytes, 0)),
+			LOGICAL_OR(u.collection_id > 0 AND u.modified > @epoch AND (u.count IS NULL OR u.total_bytes IS NULL)), MAX(u.quota)
+		FROM UNNEST(@owners) AS named ` + seek + ` user_collections u ON u.fxa_uid = named.uid AND u.fxa_kid = named.kid
+		GROUP BY named.n`}
+	// One query, and so one snapshot.
+	sqlExport = spannerdb.Statement{Name: "sync.export", SQL: `
+		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
+		FROM user_collections c
+		JOIN collections n ON n.collection_id = c.collection_id
+		LEFT JOIN bsos b ON b.fxa_uid = c.fxa_uid AND b.fxa_kid = c.fxa_kid AND b.collection_id = c.collection_id
+			AND b.expiry > GREATEST(@now, c.modified)
+		WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid AND c.modified > @epoch
+		ORDER BY c.collection_id, b.bso_id`}
 )
 
 // listOrders are the orders of a listing and what lies behind an offset in them.

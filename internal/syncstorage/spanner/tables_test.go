@@ -19,7 +19,8 @@ fxa_kid STRING(MAX) not null
 collection_id INT64 not null
 modified TIMESTAMP not null
 count INT64
-total_bytes INT64`,
+total_bytes INT64
+quota INT64`,
 		key: `fxa_uid, fxa_kid, collection_id`,
 	},
 	"bsos": {

@@ -20,6 +20,7 @@ type step struct {
 	coll int64 // unknown where the server does not know the name
 
 	rows    map[int64]collection // all of the user's
+	own     ss.Optional[int64]   // the user's own quota
 	last    ss.Timestamp
 	found   collection // the write's
 	stamp   ss.Timestamp
@@ -87,6 +88,10 @@ func (st *step) part(r *spanner.Row) error {
 		row := collection{row: true, modified: stamp(modified.Time), counted: a.Valid && b.Valid, count: a.Int64, bytes: b.Int64}
 		st.rows[n.Int64] = row
 		st.last = max(st.last, row.modified)
+		if n.Int64 == ss.TombstoneID {
+			st.own = optional(c)
+			st.w.Quota = st.w.Quota.For(st.own)
+		}
 	case 1:
 		m := stamp(modified.Time)
 		st.records[id.StringVal] = record{
@@ -222,7 +227,7 @@ func (st *step) finish() (ss.Written, error) {
 		columns, values = append(columns, "count", "total_bytes"), append(values, count.count, count.bytes)
 	}
 	st.parent = st.row(spanner.InsertOrUpdate, "user_collections", userKey(), columns, values...)
-	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used}, nil
+	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
 // counters are what becomes of the collection's.

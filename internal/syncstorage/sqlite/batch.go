@@ -41,7 +41,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 			return err
 		}
 		st.stage = old
-		return w.Quota.Check(used, st.after)
+		return st.w.Quota.Check(used, st.after)
 	}, func(st *step) error {
 		if create {
 			if err := st.open(0); err != nil {
@@ -55,7 +55,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		if err := st.addToBatch(b, us, st.stage); err != nil {
 			return err
 		}
-		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: st.after}
+		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}
 		return sqlitedb.Exec(st.c, sqlCountBatch, totals.Records, totals.Bytes, st.user, st.coll, b)
 	})
 	return written, err

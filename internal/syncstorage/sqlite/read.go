@@ -37,11 +37,11 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.U
 	err = s.db.Read(ctx, "sync.usage", func(c *sqlite.Conn) error {
 		return sqlitedb.ForEach(c, sqlUsage, func(r *sqlite.Stmt) error {
 			if r.ColumnIsNull(0) {
-				u.Modified = ss.Timestamp(r.ColumnInt64(1))
+				u.Modified, u.Quota = ss.Timestamp(r.ColumnInt64(1)), optional(r, 2)
 				return nil
 			}
 			u.Collections = append(u.Collections,
-				ss.CollectionUsage{Name: r.ColumnText(0), Records: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)})
+				ss.CollectionUsage{Name: r.ColumnText(0), Records: r.ColumnInt64(3), Bytes: r.ColumnInt64(4)})
 			return nil
 		}, o.UID, now)
 	})

@@ -8,7 +8,7 @@ const (
 	sqlInsertName   = `INSERT INTO collections (name) VALUES (?)`
 	sqlCountName    = `INSERT INTO user_collections (user_id, collection_id, modified, count) VALUES (?, 0, 0, 1)
 		ON CONFLICT DO UPDATE SET count = count + 1`
-	sqlCounters       = `SELECT modified, count, total_bytes, collection_id FROM user_collections WHERE user_id = ?`
+	sqlCounters       = `SELECT modified, count, total_bytes, collection_id, quota FROM user_collections WHERE user_id = ?`
 	sqlUserCollection = `SELECT modified, count, total_bytes FROM user_collections WHERE user_id = ? AND collection_id = ?`
 )
 
@@ -19,6 +19,14 @@ const (
 	sqlAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (?, ?, ?)`
 	sqlSetCollection = `UPDATE user_collections SET modified = ?, count = count + ?, total_bytes = total_bytes + ?
 		WHERE user_id = ? AND collection_id = ?`
+	sqlSetQuota = `INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES (?, 0, 0, ?)
+		ON CONFLICT DO UPDATE SET quota = excluded.quota`
+	// A row that says nothing but that there was a quota.
+	sqlDeleteNoQuota = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND modified = 0 AND count = 0 AND quota IS NULL`
+	// Of the users of a JSON list, with the position in it.
+	sqlTotals = `SELECT j.key, max(u.modified), coalesce(sum(u.count) FILTER (WHERE u.collection_id > 0), 0),
+			coalesce(sum(u.total_bytes) FILTER (WHERE u.collection_id > 0), 0), max(u.quota)
+		FROM json_each(?) j CROSS JOIN user_collections u WHERE u.user_id = j.value GROUP BY j.key`
 	// Of the collection, and of all.
 	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)) FILTER (WHERE collection_id = ?), 0), coalesce(sum(length(payload)), 0)
 		FROM bsos WHERE expiry <= ? AND user_id = ?`
@@ -43,7 +51,7 @@ const (
 	sqlDeleteBSO        = `DELETE FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
 	sqlDeleteCollection = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = ?`
 	sqlDeleteUserData   = `DELETE FROM user_collections WHERE user_id = ? AND collection_id > 0`
-	sqlDeleteUser       = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND count = 0`
+	sqlDeleteUser       = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND count = 0 AND quota IS NULL`
 	sqlForgetStamp      = `UPDATE user_collections SET modified = 0 WHERE user_id = ? AND collection_id = 0`
 )
 
@@ -77,7 +85,7 @@ const (
 const (
 	sqlCollections = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id)
 		WHERE u.user_id = ? AND u.modified > 0`
-	sqlUsage = `SELECT c.name, u.modified, u.count - coalesce(e.count, 0), u.total_bytes - coalesce(e.bytes, 0)
+	sqlUsage = `SELECT c.name, u.modified, u.quota, u.count - coalesce(e.count, 0), u.total_bytes - coalesce(e.bytes, 0)
 		FROM user_collections u LEFT JOIN collections c USING (collection_id)
 		LEFT JOIN (
 			SELECT b.collection_id, count(*) AS count, sum(length(b.payload)) AS bytes
@@ -86,10 +94,20 @@ const (
 				AND b.user_id = ?1 AND b.expiry <= max(?2, v.modified)
 			GROUP BY b.collection_id
 		) e USING (collection_id)
-		WHERE u.user_id = ?1 AND u.modified > 0`
+		WHERE u.user_id = ?1 AND (u.modified > 0 OR u.collection_id = 0)`
 	sqlGet = `SELECT b.sortindex, b.modified, b.expiry, b.payload, u.modified
 		FROM bsos b JOIN user_collections u USING (user_id, collection_id)
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
+)
+
+// Exports.
+const (
+	sqlExportCollections = `SELECT u.collection_id, c.name, u.modified FROM user_collections u JOIN collections c USING (collection_id)
+		WHERE u.user_id = ? AND u.modified > 0 ORDER BY u.collection_id`
+	sqlExport = `SELECT bso_id, sortindex, modified, expiry, payload FROM bsos
+		WHERE user_id = ? AND collection_id = ? AND (expiry IS NULL OR expiry > ?) ORDER BY bso_id`
+	sqlRestoreCollection = `UPDATE user_collections SET modified = max(modified, ?), count = count + ?, total_bytes = total_bytes + ?
+		WHERE user_id = ? AND collection_id = ?`
 )
 
 // The sweep.

@@ -115,6 +115,7 @@ func (st *step) begin(creates bool) error {
 		switch id := s.ColumnInt64(3); id {
 		case ss.TombstoneID:
 			user = c
+			st.w.Quota = st.w.Quota.For(optional(s, 4))
 			return nil
 		case st.coll:
 			st.found = c
@@ -161,7 +162,7 @@ func (st *step) finish() (ss.Written, error) {
 	if err == nil {
 		err = st.setUser()
 	}
-	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after}, err
+	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}, err
 }
 
 // setUser moves the user's stamp.

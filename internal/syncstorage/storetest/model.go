@@ -15,6 +15,7 @@ type model struct {
 	last        ss.Timestamp // the user's greatest stamp, tombstones included
 	collections map[string]*modelCollection
 	batches     map[ss.BatchID]*modelBatch
+	quota       ss.Optional[int64] // the user's own
 }
 
 // modelCollection keeps expired records until they are swept, as an engine
@@ -69,7 +70,7 @@ func (m *model) Collections() ss.Collections {
 
 // Usage is Store.Usage; the names are in order.
 func (m *model) Usage(now ss.Timestamp) ss.Usage {
-	us := ss.Usage{Modified: m.last}
+	us := ss.Usage{Modified: m.last, Quota: m.quota}
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
 		u := m.collections[name].usage(now)
 		us.Collections = append(us.Collections, ss.CollectionUsage{Name: name, Records: u.Records, Bytes: u.Bytes})

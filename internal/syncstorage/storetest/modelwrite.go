@@ -31,11 +31,12 @@ func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	old := m.collection(w.Collection)
 	before := m.used(w.Collection, w.Now)
 	used := before.Add(c.usage(w.Now).Bytes - before.Collection)
-	if err := w.Quota.Check(before, used); err != nil {
+	quota := w.Quota.For(m.quota)
+	if err := quota.Check(before, used); err != nil {
 		return ss.Written{}, err
 	}
-	m.collections[w.Collection], m.last = c, c.modified
-	return ss.Written{Modified: c.modified, Previous: old.modified, Used: used}, nil
+	m.collections[w.Collection], m.last = c, max(m.last, c.modified)
+	return ss.Written{Modified: c.modified, Previous: old.modified, Used: used, Quota: quota}, nil
 }
 
 // Put is Store.Put.
@@ -107,10 +108,10 @@ func (m *model) Append(w ss.Write, id ss.BatchID, create bool, us []ss.Update, l
 			return now.Add(m.merged(w.Collection, us, stamp, ss.FromBatch).usage(w.Now).Bytes - now.Collection)
 		}
 		before, after := used(m.batches[id].records), used(b.records)
-		if err = w.Quota.Check(before, after); err == nil {
+		if err = w.Quota.For(m.quota).Check(before, after); err == nil {
 			m.batches[id] = b
 			modified := m.collection(w.Collection).modified
-			return ss.Written{Modified: modified, Previous: modified, Used: after}, nil
+			return ss.Written{Modified: modified, Previous: modified, Used: after, Quota: w.Quota.For(m.quota)}, nil
 		}
 	}
 	if create {
@@ -182,7 +183,9 @@ func (m *model) DeleteAll(p ss.Precondition) error {
 	if err := p.Check(m.last); err != nil {
 		return err
 	}
+	quota := m.quota
 	*m = *newModel()
+	m.quota = quota
 	return nil
 }
 

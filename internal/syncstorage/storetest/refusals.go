@@ -121,6 +121,14 @@ func zeroOwner(t *testing.T, u *user) {
 	wantFault(t, "Collections", err, fault.Denied)
 	_, err = u.store.Usage(t.Context(), ss.Owner{}, u.now)
 	wantFault(t, "Usage", err, fault.Denied)
+	_, err = u.store.Totals(t.Context(), []ss.Owner{u.owner, {}})
+	wantFault(t, "Totals", err, fault.Denied)
+	wantFault(t, "SetQuota", u.store.SetQuota(t.Context(), ss.Owner{}, ss.Some[int64](1)), fault.Denied)
+	_, err = u.store.Restore(t.Context(), ss.Owner{}, u.write("bookmarks"), ss.Restore{Modified: u.now})
+	wantFault(t, "Restore", err, fault.Denied)
+	for _, err := range u.store.Export(t.Context(), ss.Owner{}, u.now) {
+		wantFault(t, "Export", err, fault.Denied)
+	}
 }
 
 // A collection that the user does not have is empty and was modified at 0,

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"testing"
 
@@ -149,6 +150,49 @@ func (s *memory) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (
 
 func (s *memory) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	return s.step(ctx, o, func(m *model) error { return m.DeleteAll(p) })
+}
+
+func (s *memory) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
+	totals := make([]ss.Total, len(owners))
+	for i, o := range owners {
+		if err := s.step(ctx, o, func(m *model) error { totals[i] = m.Total(); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return totals, nil
+}
+
+func (s *memory) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
+	return s.step(ctx, o, func(m *model) error {
+		if bytes.Value < 0 {
+			return fault.New(fault.Invalid, "a quota cannot be negative")
+		}
+		m.quota = bytes
+		return nil
+	})
+}
+
+func (s *memory) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
+	return func(yield func(ss.Exported, error) bool) {
+		var all []ss.Exported
+		if err := s.step(ctx, o, func(m *model) error { all = m.Export(now); return nil }); err != nil {
+			yield(ss.Exported{}, err)
+			return
+		}
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *memory) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
+	_, err = s.write(ctx, o, w, true, func(m *model) (ss.Written, error) {
+		restored, err = m.Restore(w, r)
+		return restored.Written, err
+	})
+	return restored, err
 }
 
 func (s *memory) Sweep(ctx context.Context, now ss.Timestamp, limit int) (int, error) {

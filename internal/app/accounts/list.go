@@ -1,0 +1,307 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/tokenserver"
+)
+
+func (c *command) userList() *cobra.Command {
+	var (
+		refused, access bool
+		l               = list{command: c}
+	)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List accounts with what they store, refused sign-ins, or the allow and deny lists",
+		Long: "List accounts that have storage: what each stores by the counters of this server's storage, its own\n" +
+			"quota, and when it last wrote, which is when it was last used: sign-ins are not recorded. What has\n" +
+			"expired is counted until the sweep removes it. A dash is what this server does not know: the storage\n" +
+			"is on another node, or nobody counts it (on Spanner only with syncstorage.enable_quota).\n\n" +
+			"A page by --sort id reads the accounts on it and their counters, a dozen rows each. Any other order\n" +
+			"reads the counters of every account, 500 accounts in a query, and never a record.",
+		Example: "  holdfast sync user list --sort used --limit 20    # the last used first; --reverse: unused ones\n" +
+			"  holdfast sync user list --sort bytes --json\n" +
+			"  holdfast sync user list --refused      # refused sign-ins, which you may allow\n" +
+			"  holdfast sync user list --access       # the allow and deny lists",
+		Args: service.Args(),
+		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
+			if l.limit < 1 {
+				return service.Usagef("--limit: must be at least 1")
+			}
+			if !refused && !access {
+				l.service = s
+				return l.run(ctx)
+			}
+			w := c.Table()
+			var err error
+			if refused {
+				err = listRefused(ctx, w, s, l.limit)
+			} else {
+				err = listAccess(ctx, w, s, l.after, l.limit)
+			}
+			return errors.Join(err, w.Flush())
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&refused, "refused", false, "accounts that were refused, the last first")
+	f.BoolVar(&access, "access", false, "accounts that are allowed or denied by name")
+	f.BoolVar(&l.replaced, "replaced", false, "storage users too that a newer one has replaced")
+	f.StringVar(&l.sort, "sort", "id", "the order: id, or the greatest first of used, bytes, records, created")
+	f.BoolVar(&l.reverse, "reverse", false, "turn the order round")
+	f.StringVar(&l.after, "after", "", "continue after this line, as the end of a page says (with --access: account)")
+	f.IntVar(&l.limit, "limit", 1000, "most lines")
+	f.BoolVar(&l.asJSON, "json", false, "print a line of JSON for each account")
+	for _, of := range []string{"refused", "access"} {
+		for _, flag := range []string{"replaced", "sort", "reverse", "json"} {
+			cmd.MarkFlagsMutuallyExclusive(of, flag)
+		}
+	}
+	cmd.MarkFlagsMutuallyExclusive("refused", "access")
+	return cmd
+}
+
+// list is a page of accounts with what they store.
+type list struct {
+	*command
+	service                   *tokenserver.Service
+	replaced, reverse, asJSON bool
+	sort, after               string
+	limit                     int
+
+	unknown, uncounted bool // a line has no numbers, because of another node or of no counters
+}
+
+// row is a line of it.
+type row struct {
+	tokenserver.User
+	here bool // the storage is this server's
+	Total
+}
+
+// pageRows is how many accounts are read at once, with one query of their counters.
+const pageRows = 500
+
+// mostSorted bounds the lines that are in memory to be sorted.
+const mostSorted = 100_000
+
+func (l *list) run(ctx context.Context) error {
+	o, err := parseOrder(l.sort, l.reverse)
+	if err != nil {
+		return err
+	}
+	at, err := o.parseAfter(l.after)
+	if err != nil {
+		return err
+	}
+	if !l.asJSON {
+		if err := l.head(); err != nil {
+			return err
+		}
+	}
+	var last *row // of the page, when more follow
+	if o.byID() {
+		last, err = l.inOrder(ctx, at.uid)
+	} else {
+		if l.limit > mostSorted {
+			return service.Usagef("--limit: must be at most %d unless the order is --sort id", mostSorted)
+		}
+		last, err = l.sorted(ctx, o, at)
+	}
+	if err != nil {
+		return err
+	}
+	return l.end(o, last)
+}
+
+// inOrder prints the accounts behind a uid, page by page.
+func (l *list) inOrder(ctx context.Context, after int64) (last *row, err error) {
+	for left := l.limit; ; {
+		rows, err := l.read(ctx, after, min(left+1, pageRows))
+		if err != nil {
+			return nil, err
+		}
+		n := min(len(rows), left)
+		if err := l.print(rows[:n]); err != nil {
+			return nil, err
+		}
+		switch left -= n; {
+		case n < len(rows):
+			return &rows[n-1], nil
+		case len(rows) < min(left+n+1, pageRows):
+			return nil, nil
+		}
+		after = rows[n-1].UID
+	}
+}
+
+// sorted prints the first accounts behind a place in an order.
+func (l *list) sorted(ctx context.Context, o order, at place) (last *row, err error) {
+	top := newTop(l.limit+1, o)
+	for after := int64(0); ; {
+		rows, err := l.read(ctx, after, pageRows)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if !at.given || o.compare(at, o.place(&rows[i])) < 0 {
+				top.add(rows[i])
+			}
+		}
+		if len(rows) < pageRows {
+			break
+		}
+		after = rows[len(rows)-1].UID
+	}
+	rows := top.rows()
+	n := min(len(rows), l.limit)
+	if err := l.print(rows[:n]); err != nil || n == len(rows) {
+		return nil, err
+	}
+	return &rows[n-1], nil
+}
+
+// read is a page of accounts in the order of their uids, with what they store here.
+func (l *list) read(ctx context.Context, after int64, limit int) ([]row, error) {
+	users, err := l.service.ListUsers(ctx, after, limit, l.replaced)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]row, len(users))
+	var local []tokenserver.User
+	var at []int
+	for i := range users {
+		rows[i] = row{User: users[i], here: l.service.IsLocal(&users[i])}
+		if rows[i].here {
+			local, at = append(local, users[i]), append(at, i)
+		}
+	}
+	if local == nil {
+		return rows, nil
+	}
+	totals, err := l.state.storage.Totals(ctx, local)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range totals {
+		rows[at[i]].Total = t
+	}
+	return rows, nil
+}
+
+func (l *list) head() error {
+	w := l.Table()
+	l.line(w, "UID", "ACCOUNT", "NODE", "BYTES", "QUOTA", "RECORDS", "LAST WRITE", "CREATED", "REPLACED")
+	return w.Flush()
+}
+
+// line has columns of a fixed width: who prints a million lines cannot wait for the
+// longest. What is wider moves the rest of its line.
+func (l *list) line(w *tabwriter.Writer, uid, account, node, bytes, quota, records, used, created, replaced string) {
+	fmt.Fprintf(w, "%-8s  %-32s  %-24s  %12s  %12s  %9s  %-20s  %-20s", uid, account, node, bytes, quota, records, used, created)
+	if l.replaced {
+		fmt.Fprintf(w, "  %s", replaced)
+	}
+	fmt.Fprintln(w)
+}
+
+// print prints rows as lines.
+func (l *list) print(rows []row) error {
+	w := l.Table()
+	for i := range rows {
+		r := &rows[i]
+		l.unknown = l.unknown || !r.here
+		l.uncounted = l.uncounted || r.here && !r.Counted
+		if l.asJSON {
+			if err := l.PrintLine(r.json()); err != nil {
+				return err
+			}
+			continue
+		}
+		bytes, quota, records, used := "-", "-", "-", "-"
+		if r.here {
+			used = service.FormatMillis(r.ModifiedMillis)
+			switch {
+			case r.Quota.Set && r.Quota.Value == 0:
+				quota = "unlimited"
+			case r.Quota.Set:
+				quota = l.size(r.Quota.Value)
+			}
+		}
+		if r.here && r.Counted {
+			bytes, records = l.size(r.Bytes), fmt.Sprint(r.Records)
+		}
+		l.line(w, fmt.Sprint(r.UID), r.Account().FxAUID, r.Node, bytes, quota, records, used,
+			service.FormatMillis(r.CreatedAt), service.FormatMillis(r.ReplacedAt))
+	}
+	return w.Flush()
+}
+
+// size is a number of bytes: exact, or short on a terminal.
+func (c *command) size(n int64) string {
+	if c.OnTerminal() {
+		return service.FormatBytes(n)
+	}
+	return fmt.Sprint(n)
+}
+
+// rowLine is a row as JSON; null is what is not known.
+type rowLine struct {
+	UID        int64      `json:"uid"`
+	Account    string     `json:"account"`
+	Node       string     `json:"node"`
+	Here       bool       `json:"here"` // the storage is this server's
+	Bytes      *int64     `json:"bytes"`
+	Records    *int64     `json:"records"`
+	Quota      *int64     `json:"quota"` // the account's own; 0: no limit
+	LastWrite  *time.Time `json:"lastWrite"`
+	CreatedAt  *time.Time `json:"createdAt"`
+	ReplacedAt *time.Time `json:"replacedAt"`
+}
+
+func (r *row) json() rowLine {
+	line := rowLine{
+		UID: r.UID, Account: r.Account().FxAUID, Node: r.Node, Here: r.here,
+		CreatedAt: moment(r.CreatedAt), ReplacedAt: moment(r.ReplacedAt), LastWrite: moment(r.ModifiedMillis),
+	}
+	if r.here && r.Counted {
+		line.Bytes, line.Records = &r.Bytes, &r.Records
+	}
+	if r.Quota.Set {
+		line.Quota = &r.Quota.Value
+	}
+	return line
+}
+
+func moment(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
+}
+
+// end says how to go on, and what the dashes are.
+func (l *list) end(o order, last *row) error {
+	if l.unknown && !l.asJSON {
+		fmt.Fprintln(l.Stderr, "some accounts have their storage on another node: run the command there, or sync user show, to see what they store")
+	}
+	if l.uncounted && !l.asJSON {
+		fmt.Fprintln(l.Stderr, "some users were not counted: on Spanner bytes are counted when users write with syncstorage.enable_quota; sync user show counts now")
+	}
+	switch {
+	case last == nil:
+		return nil
+	case l.asJSON:
+		return l.PrintLine(map[string]string{"next": o.place(last).String()})
+	}
+	_, err := fmt.Fprintf(l.Stderr, "there are more: go on with --after %s\n", o.place(last))
+	return err
+}

@@ -1,0 +1,228 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/fault"
+	"holdfast/internal/optional"
+	"holdfast/internal/tokenserver"
+)
+
+// inheritQuota gives a storage user the quota of its own that the account had before.
+func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to *tokenserver.User) error {
+	totals, err := s.storage.Totals(ctx, append([]tokenserver.User{*to}, from...))
+	if err != nil {
+		return err
+	}
+	if totals[0].Quota.Set {
+		return nil
+	}
+	for _, t := range totals[1:] {
+		if t.Quota.Set {
+			return s.storage.SetQuota(ctx, to, t.Quota)
+		}
+	}
+	return nil
+}
+
+// target is whose storage a command is about: that of an account, or a storage user of
+// this server's storage, whose account another server has.
+type target struct {
+	uid            int64
+	fxaUID, fxaKID string
+}
+
+// The ends of what commands about storage users say.
+const (
+	targetUse  = "(ACCOUNT | --uid N)"
+	targetLong = "The account is named by its id, as in sync user list. On a server that has the storage and not the\n" +
+		"accounts, name the storage user by --uid instead; on Spanner with --fxa-uid and --fxa-kid too, which\n" +
+		"sync user show prints on the server that has the accounts."
+)
+
+func (t *target) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Int64Var(&t.uid, "uid", 0, "a storage user of this server, instead of an account")
+	f.StringVar(&t.fxaUID, "fxa-uid", "", "with --uid: the account's id")
+	f.StringVar(&t.fxaKID, "fxa-kid", "", "with --uid: the id of the account's keys")
+}
+
+// args checks that there are at most so many arguments behind the account.
+func (t *target) args(cmd *cobra.Command, args []string, most int) error {
+	if !cmd.Flags().Changed("uid") {
+		most++
+	}
+	if len(args) > most {
+		return service.Usagef("unexpected argument %q", args[most])
+	}
+	return nil
+}
+
+var errNoStorage = errors.New("sync storage is disabled in this configuration: set syncstorage.enabled")
+
+// withTarget runs fn on the local storage users of an account, the current one first, or
+// on the one that is named. rest are the arguments behind the account.
+func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tokenserver.User, rest []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		byUID := cmd.Flags().Changed("uid")
+		switch {
+		case byUID && t.uid < 1:
+			return service.Usagef("--uid: invalid value %d: expected a number above 0", t.uid)
+		case !byUID && (t.fxaUID != "" || t.fxaKID != ""):
+			return service.Usagef("--fxa-uid and --fxa-kid need --uid")
+		case !byUID && len(args) == 0:
+			return service.Usagef("ACCOUNT or --uid is required")
+		}
+		return c.Run(func(ctx context.Context, args []string) error {
+			if !c.state.storage.IsOpen() {
+				return errNoStorage
+			}
+			if byUID {
+				u, err := c.namedUser(t)
+				if err != nil {
+					return err
+				}
+				return fn(ctx, []tokenserver.User{u}, args)
+			}
+			users, err := c.usersOf(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return fn(ctx, users, args[1:])
+		})(cmd, args)
+	}
+}
+
+// namedUser is the storage user of --uid.
+func (c *command) namedUser(t *target) (u tokenserver.User, err error) {
+	if kind, _ := c.state.storage.Engine(); kind == engine.Spanner && (t.fxaUID == "" || t.fxaKID == "") {
+		return u, service.Usagef("--uid needs --fxa-uid and --fxa-kid on Spanner, which keeps users by these")
+	}
+	u = tokenserver.User{UID: t.uid, Email: t.fxaUID + "@"}
+	if t.fxaKID != "" {
+		keys, err := tokenserver.ParseKeyID(t.fxaKID)
+		if err != nil || keys.String() != t.fxaKID {
+			return u, service.Usagef("--fxa-kid: invalid value %q: expected the id of keys as sync user show prints it", t.fxaKID)
+		}
+		u.KeysChangedAt, u.ClientState = keys.ChangedAt, keys.ClientState
+	}
+	return u, nil
+}
+
+// usersOf are the storage users of an account that are here, the current one first.
+func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
+	s := c.state.opened
+	if s == nil {
+		return nil, fmt.Errorf("%w, or name a storage user by --uid", errDisabled)
+	}
+	a, err := s.ParseAccount(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.AccountState(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := ""
+	for _, replaced := range []bool{false, true} {
+		for i := range st.Users {
+			switch u := &st.Users[i]; {
+			case u.Replaced != replaced || u.IsDeleted():
+			case s.IsLocal(u):
+				users = append(users, *u)
+			case !replaced:
+				elsewhere = fmt.Sprintf("its storage is on node %s: run the command there with --uid %d --fxa-uid %s --fxa-kid %s",
+					u.Node, u.UID, a.FxAUID, u.KeyID())
+			}
+		}
+	}
+	switch {
+	case elsewhere != "":
+		return nil, fault.New(fault.NotFound, "account "+a.FxAUID+": "+elsewhere)
+	case users == nil || users[0].Replaced:
+		return nil, fault.New(fault.NotFound, "account "+a.FxAUID+" has no storage here: it has never signed in, or was deleted")
+	}
+	return users, nil
+}
+
+func (c *command) userQuota() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "quota " + targetUse + " [BYTES | unlimited | none]",
+		Short: "Show or set how much one account may store",
+		Long: "Show how much an account stores and may store, or give it a quota of its own: in bytes, or with a\n" +
+			"unit such as 500MiB. It takes the place of syncstorage.limits.max_user_quota from the account's next\n" +
+			"write on, also if that is its first; with none the setting holds again. Like the setting it counts\n" +
+			"with syncstorage.enable_quota and refuses with syncstorage.enforce_quota. An account that gets new\n" +
+			"keys keeps its quota; one that is deleted, or moves to another node, does not.\n\n" + targetLong,
+		Example: "  holdfast sync user quota 0123456789abcdef0123456789abcdef\n" +
+			"  holdfast sync user quota 0123456789abcdef0123456789abcdef 2GiB\n" +
+			"  holdfast sync user quota 0123456789abcdef0123456789abcdef none",
+	}
+	t.flags(cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		return t.args(cmd, args, 1)
+	}
+	cmd.RunE = c.withTarget(&t, func(ctx context.Context, users []tokenserver.User, rest []string) error {
+		if len(rest) > 0 {
+			if err := c.setQuota(ctx, users, rest[0]); err != nil {
+				return err
+			}
+		}
+		return c.showQuota(ctx, &users[0])
+	})
+	return cmd
+}
+
+// setQuota sets the quota of all storage users of an account: the tokens of those that
+// are replaced may still be good, and a new one takes over what the last one had.
+func (c *command) setQuota(ctx context.Context, users []tokenserver.User, text string) error {
+	var quota optional.Of[int64]
+	switch text {
+	case "none":
+	case "unlimited":
+		quota = optional.Some[int64](0)
+	default:
+		n, ok := service.ParseBytes(text)
+		if !ok || n < 1 || n == math.MaxInt64 {
+			return service.Usagef("invalid quota %q: expected a number of bytes above 0 such as 5000000 or 500MiB, unlimited, or none", text)
+		}
+		quota = optional.Some(n)
+	}
+	for i := range users {
+		if err := c.state.storage.SetQuota(ctx, &users[i], quota); err != nil {
+			return err
+		}
+	}
+	switch counted, enforced := c.state.storage.Quotas(); {
+	case quota.Set && !counted:
+		fmt.Fprintln(c.Stderr, "warning: quotas are off: set syncstorage.enable_quota to count and syncstorage.enforce_quota to refuse")
+	case quota.Set && !enforced:
+		fmt.Fprintln(c.Stderr, "warning: quotas are counted and not enforced: set syncstorage.enforce_quota to refuse what is over them")
+	}
+	return nil
+}
+
+func (c *command) showQuota(ctx context.Context, u *tokenserver.User) error {
+	usage, err := c.state.storage.Usage(ctx, u)
+	if err != nil {
+		return err
+	}
+	of, quota := "the setting syncstorage.limits.max_user_quota", "unlimited"
+	if usage.OwnQuota {
+		of = "the account's own"
+	}
+	if usage.Quota > 0 {
+		quota = c.size(usage.Quota)
+	}
+	w := c.Table()
+	fmt.Fprintf(w, "uid\t%d\nstored\t%s\nquota\t%s, %s\n", u.UID, c.size(usage.Bytes), quota, of)
+	return w.Flush()
+}

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+// Totals implements syncstorage.Store.
+func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
+	users := make([]int64, len(owners))
+	for i, o := range owners {
+		if err := o.CheckUID(); err != nil {
+			return nil, err
+		}
+		users[i] = o.UID
+	}
+	found := make(map[int64]ss.Total, len(owners))
+	var (
+		user           int64
+		modified       pgtype.Timestamp
+		records, bytes int64
+		quota          pgtype.Int8
+	)
+	err := s.db.ForEach(ctx, sqlTotals, []any{users}, func() { clear(found) }, func() error {
+		found[user] = ss.Total{Modified: stamp(modified), Records: records, Bytes: bytes, Counted: true, Quota: index(quota)}
+		return nil
+	}, &user, &modified, &records, &bytes, &quota)
+	if err != nil {
+		return nil, err
+	}
+	totals := make([]ss.Total, len(owners))
+	for i, uid := range users {
+		totals[i] = found[uid]
+		totals[i].Counted = true
+	}
+	return totals, nil
+}
+
+// SetQuota implements syncstorage.Store.
+func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
+	if err := o.CheckUID(); err != nil {
+		return err
+	}
+	if bytes.Value < 0 {
+		return fault.New(fault.Invalid, "a quota cannot be negative")
+	}
+	if !bytes.Set {
+		_, err := s.db.Exec(ctx, sqlDropQuota, o.UID)
+		return err
+	}
+	_, err := s.db.Exec(ctx, sqlSetQuota, o.UID, bytes.Value)
+	return err
+}

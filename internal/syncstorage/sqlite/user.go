@@ -1,0 +1,59 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+)
+
+// Totals implements syncstorage.Store.
+func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
+	users := make([]int64, len(owners))
+	for i, o := range owners {
+		if err := o.CheckUID(); err != nil {
+			return nil, err
+		}
+		users[i] = o.UID
+	}
+	list, err := json.Marshal(users)
+	if err != nil {
+		return nil, err
+	}
+	totals := make([]ss.Total, len(owners))
+	err = s.db.Read(ctx, "sync.totals", func(c *sqlite.Conn) error {
+		for i := range totals {
+			totals[i] = ss.Total{Counted: true}
+		}
+		return sqlitedb.ForEach(c, sqlTotals, func(r *sqlite.Stmt) error {
+			t := &totals[r.ColumnInt(0)]
+			t.Modified, t.Records, t.Bytes = ss.Timestamp(r.ColumnInt64(1)), r.ColumnInt64(2), r.ColumnInt64(3)
+			t.Quota = optional(r, 4)
+			return nil
+		}, string(list))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return totals, nil
+}
+
+// SetQuota implements syncstorage.Store.
+func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
+	if err := o.CheckUID(); err != nil {
+		return err
+	}
+	if bytes.Value < 0 {
+		return fault.New(fault.Invalid, "a quota cannot be negative")
+	}
+	return s.db.Write(ctx, "sync.set_quota", func(c *sqlite.Conn) error {
+		if err := sqlitedb.Exec(c, sqlSetQuota, o.UID, orNull(bytes)); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlDeleteNoQuota, o.UID)
+	})
+}

@@ -1,0 +1,71 @@
+package syncstorage
+
+import "holdfast/internal/fault"
+
+// Exported is a collection of an export, or one of the records behind it.
+type Exported struct {
+	Collection CollectionStamp
+	BSO        *BSO // nil: the collection itself
+}
+
+// Restore is a step of an import that keeps stamps.
+type Restore struct {
+	Modified Timestamp // of the collection where it was exported
+	Records  []BSO     // each id once; none is legal
+}
+
+// Restored is the result of a Restore.
+type Restored struct {
+	Written
+	User  Timestamp // the user's stamp after it
+	Newer int       // records that have a later stamp here, and stayed
+}
+
+// MaxStampAhead is how far a restored stamp may be ahead of the clock, in
+// milliseconds: the next write of the user has a later stamp.
+const MaxStampAhead = 24 * 3600 * 1000
+
+// Check refuses records that no export has, with fault.Invalid.
+func (r *Restore) Check(now Timestamp) error {
+	if err := checkStamp(r.Modified, now); err != nil {
+		return err
+	}
+	for i := range r.Records {
+		if err := r.Records[i].CheckExported(now); err != nil {
+			return err
+		}
+		if r.Records[i].Modified > r.Modified {
+			return fault.New(fault.Invalid, "modified is later than that of the collection")
+		}
+	}
+	return nil
+}
+
+// CheckExported refuses a record that no export has, with fault.Invalid.
+func (b *BSO) CheckExported(now Timestamp) error {
+	switch {
+	case !ValidID(b.ID):
+		return fault.Newf(fault.Invalid, "id must be 1 to %d printable ASCII characters", MaxIDLength)
+	case b.SortIndex.Set && (b.SortIndex.Value > MaxSortIndex || b.SortIndex.Value < -MaxSortIndex):
+		return fault.Newf(fault.Invalid, "sortindex must be from -%d to %d", MaxSortIndex, MaxSortIndex)
+	case b.Expiry < 0 || b.Expiry > MaxTimestamp:
+		return fault.New(fault.Invalid, "expiry is not a time that this server can store")
+	}
+	return checkStamp(b.Modified, now)
+}
+
+func checkStamp(ts, now Timestamp) error {
+	switch {
+	case ts <= 0 || ts%Tick != 0:
+		return fault.Newf(fault.Invalid, "modified must be milliseconds since 1970 that end with 0, as in an export")
+	case ts > now+MaxStampAhead:
+		return fault.New(fault.Invalid, "modified is more than a day ahead of this server's clock")
+	}
+	return nil
+}
+
+// Keeps reports whether a stored record, which may be nil, stays when this one of an
+// export is restored over it at the horizon.
+func (b *BSO) Keeps(stored *BSO, horizon Timestamp) bool {
+	return stored != nil && stored.Live(horizon) && stored.Modified > b.Modified
+}

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// An account's own quota holds from its next write on, for a server that runs, and a
+// client that wipes its storage or gets new keys keeps it.
+func TestOwnQuota(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_SYNCSTORAGE__ENFORCE_QUOTA=true",
+		"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_USER_QUOTA=100")
+	const account = "0123456789abcdef0123456789abcdef"
+	c, a := fxa.signIn(t, s, account, 1)
+	if a.Status != http.StatusOK {
+		t.Fatalf("sign in: %d %s", a.Status, a.Body)
+	}
+	put := func(c *binary.Credentials, status int, bytes int) binary.Answer {
+		t.Helper()
+		return c.Want(t, status, "PUT", "/storage/tabs/x", fmt.Sprintf(`{"payload":%q}`, strings.Repeat("x", bytes)))
+	}
+	put(&c, http.StatusForbidden, 101)
+	if out := s.Verb("sync", "user", "quota", account, "2KiB"); !strings.Contains(out, "2048, the account's own") {
+		t.Errorf("quota:\n%s", out)
+	}
+	put(&c, http.StatusForbidden, 2049)
+	if left := put(&c, http.StatusOK, 1024).Header.Get("X-Weave-Quota-Remaining"); left != "1" {
+		t.Errorf("X-Weave-Quota-Remaining: %q, want 1", left)
+	}
+	if a := c.Want(t, http.StatusOK, "GET", "/info/quota", ""); a.Body != "[1,2]" {
+		t.Errorf("info/quota: %s", a.Body)
+	}
+	c.Want(t, http.StatusOK, "DELETE", "/storage", "")
+	put(&c, http.StatusForbidden, 2049)
+
+	renewed, a := fxa.signIn(t, s, account, 2)
+	if a.Status != http.StatusOK || renewed.UID == c.UID {
+		t.Fatalf("new keys: %d %s", a.Status, a.Body)
+	}
+	put(&renewed, http.StatusForbidden, 2049)
+	put(&renewed, http.StatusOK, 2048)
+
+	s.Verb("sync", "user", "quota", account, "none")
+	if _, a := fxa.signIn(t, s, account, 2); a.Status != http.StatusOK { // does not bring it back
+		t.Fatalf("sign in again: %d %s", a.Status, a.Body)
+	}
+	if out := s.Verb("sync", "user", "quota", account); !strings.Contains(out, "stored  2048") || !strings.Contains(out, "100, the setting syncstorage.limits.max_user_quota") {
+		t.Errorf("quota:\n%s", out)
+	}
+	s.Verb("sync", "user", "quota", account, "unlimited")
+	put(&renewed, http.StatusOK, 5000)
+	if a := renewed.Want(t, http.StatusOK, "GET", "/info/quota", ""); !strings.HasSuffix(a.Body, ",null]") {
+		t.Errorf("info/quota: %s", a.Body)
+	}
+
+	// A storage user by its number, which need not have written.
+	if out := s.Verb("sync", "user", "quota", "--uid", "77", "5"); !strings.Contains(out, "5, the account's own") {
+		t.Errorf("quota of a storage user:\n%s", out)
+	}
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{account, "1.5GiB"}, `invalid quota "1.5GiB": expected a number of bytes`},
+		{[]string{account, "0"}, `invalid quota "0"`},
+		{[]string{"nobody", "5"}, "account nobody has no storage here"},
+		{[]string{"--uid", "0", "5"}, "--uid: invalid value 0"},
+		{[]string{account, "--fxa-uid", "x"}, "need --uid"},
+	} {
+		r := binary.Run(t, s.Env, append([]string{"sync", "user", "quota"}, tc.args...)...)
+		if r.Status == 0 || !strings.Contains(r.Stderr, tc.want) {
+			t.Errorf("%q: %d %s, want %q", tc.args, r.Status, r.Stderr, tc.want)
+		}
+	}
+}
+
+// listed is a line of sync user list --json.
+type listed struct {
+	Account        string
+	Here           bool
+	Bytes, Records *int64
+	Quota          *int64
+	LastWrite      time.Time // zero: null
+	CreatedAt      time.Time
+	Next           string
+}
+
+// latest are the accounts of lines that are in the order of their ids, the latest moment
+// first.
+func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
+	sorted := slices.Clone(lines)
+	slices.SortStableFunc(sorted, func(a, b listed) int { return at(b).Compare(at(a)) })
+	for _, l := range sorted {
+		accounts = append(accounts, l.Account)
+	}
+	return accounts
+}
+
+// The list has what accounts store, in every order, page by page.
+func TestUserList(t *testing.T) {
+	t.Parallel()
+	fxa := newAccounts(t)
+	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL)
+	for i, bytes := range []int{30, 10, 0, 20, 10} {
+		c, a := fxa.signIn(t, s, fmt.Sprintf("account%d", i+1), 1)
+		if a.Status != http.StatusOK {
+			t.Fatalf("sign in: %d %s", a.Status, a.Body)
+		}
+		for n := range bytes / 10 {
+			c.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/%d", n), `{"payload":"0123456789"}`)
+		}
+	}
+	s.Verb("sync", "node", "drain", "self")
+	s.Verb("sync", "node", "add", "https://two.example.org", "--capacity", "5")
+	fxa.signIn(t, s, "far", 1)
+	s.Verb("sync", "user", "quota", "account3", "1MiB")
+
+	read := func(args ...string) (lines []listed, next string) {
+		t.Helper()
+		out := s.Verb(append([]string{"sync", "user", "list", "--json"}, args...)...)
+		for sc := bufio.NewScanner(strings.NewReader(out)); sc.Scan(); {
+			var l listed
+			if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
+				t.Fatalf("%s: %v", sc.Text(), err)
+			}
+			if l.Next != "" {
+				return lines, l.Next
+			}
+			lines = append(lines, l)
+		}
+		return lines, ""
+	}
+	lines, _ := read()
+	for order, want := range map[string][]string{
+		"id":      {"account1", "account2", "account3", "account4", "account5", "far"},
+		"bytes":   {"account1", "account4", "account2", "account5", "account3", "far"},
+		"records": {"account1", "account4", "account2", "account5", "account3", "far"},
+		"used":    latest(lines, func(l listed) time.Time { return l.LastWrite }),
+		"created": latest(lines, func(l listed) time.Time { return l.CreatedAt }),
+	} {
+		for _, reverse := range []bool{false, true} {
+			if reverse {
+				slices.Reverse(want)
+			}
+			for _, limit := range []int{2, 5, 6} {
+				var got []string
+				for next := ""; ; {
+					page, more := read("--sort", order, fmt.Sprintf("--reverse=%v", reverse), "--limit", fmt.Sprint(limit), "--after", next)
+					for _, l := range page {
+						got = append(got, l.Account)
+					}
+					if len(page) > limit || more != "" && len(page) < limit {
+						t.Errorf("by %s: a page has %d lines, at most %d are asked for", order, len(page), limit)
+					}
+					if next = more; next == "" {
+						break
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("by %s, reverse %v, %d at a time: %v, want %v", order, reverse, limit, got, want)
+				}
+			}
+		}
+	}
+	first, third, far := lines[0], lines[2], lines[5]
+	if *first.Bytes != 30 || *first.Records != 3 || !first.Here || first.LastWrite.IsZero() || first.Quota != nil {
+		t.Errorf("the first is %+v", first)
+	}
+	if *third.Bytes != 0 || !third.LastWrite.IsZero() || *third.Quota != 1<<20 {
+		t.Errorf("the third is %+v", third)
+	}
+	if far.Here || far.Bytes != nil || far.Records != nil || !far.LastWrite.IsZero() {
+		t.Errorf("one on another node is %+v", far)
+	}
+	r := binary.Run(t, s.Env, "sync", "user", "list", "--limit", "2")
+	if r.Status != 0 || !strings.Contains(r.Stdout, "account1") || !strings.Contains(r.Stderr, "go on with --after 2\n") {
+		t.Errorf("a page as a table: %s%s", r.Stdout, r.Stderr)
+	}
+	for _, tc := range [][2]string{
+		{"--sort=size", `--sort: invalid value "size": expected used, bytes, records, created or id`},
+		{"--after=x", `--after: invalid value "x": expected a uid`},
+		{"--after=1:2", `--after: invalid value "1:2": expected a uid`},
+		{"--limit=0", "--limit: must be at least 1"},
+	} {
+		if r := binary.Run(t, s.Env, "sync", "user", "list", tc[0]); r.Status == 0 || !strings.Contains(r.Stderr, tc[1]) {
+			t.Errorf("%s: %d %s", tc[0], r.Status, r.Stderr)
+		}
+	}
+	if r := binary.Run(t, s.Env, "sync", "user", "list", "--sort", "bytes", "--limit", "100001"); r.Status == 0 || !strings.Contains(r.Stderr, "at most 100000") {
+		t.Errorf("a long page: %d %s", r.Status, r.Stderr)
+	}
+}
