@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -75,6 +74,7 @@ type App struct {
 	gate     *web.Gate   // of the main and the internal listener
 	memory   *web.Memory // likewise
 	engines  *engine.Opener
+	ready    *readiness
 	opened   []*opened
 
 	instance   *instance
@@ -118,6 +118,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
 		return nil, err
 	}
+	a.ready = newReadiness(a.log)
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
@@ -270,23 +271,4 @@ func (a *App) jobs() (all []sweep.Job) {
 		all = append(all, s.Jobs...)
 	}
 	return all
-}
-
-// unready says why the server is not ready, by service; empty when it is.
-func (a *App) unready(ctx context.Context) map[string]error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	unready := map[string]error{}
-	for _, s := range a.opened {
-		if s.Ready != nil {
-			if err := s.Ready(ctx); err != nil {
-				unready[s.name] = err
-				continue
-			}
-		}
-		if err := s.secrets.unverified(); err != nil {
-			unready[s.name] = err
-		}
-	}
-	return unready
 }

@@ -44,17 +44,18 @@ type Server struct {
 	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
 	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while it sends a body or reads a response. Each KiB transferred earns one second back."`
 	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. Make it longer than the idle timeout of a proxy in front, which otherwise loses requests."`
-	DocumentsLink string        `toml:"documents_link" doc:"Where a browser that opens / is redirected. Empty: no redirect."`
+	DocumentsLink string        `toml:"documents_link" doc:"Link on the status page, which the server shows at /. Empty: no link."`
 	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
 	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long requests in progress may take at shutdown."`
 }
 
 // Log is the section [log].
 type Log struct {
-	Level        string `toml:"level" doc:"Minimum level of log lines: debug, info, warn or error."`
-	Format       string `toml:"format" doc:"Format of log lines: text or json."`
-	Access       bool   `toml:"access" doc:"Log every request."`
-	OTLPEndpoint string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
+	Level         string `toml:"level" doc:"Minimum level of log lines: debug, info, warn or error."`
+	Format        string `toml:"format" doc:"Format of log lines: text or json. With json, everything that serve prints is JSON."`
+	Access        bool   `toml:"access" doc:"Log every request."`
+	ClientAddress bool   `toml:"client_address" doc:"Log the client's address with every request, and log refused requests even without access. Behind trusted_proxies it is the address that they report."`
+	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
 // NewConfig returns the defaults of a server with these services.
@@ -71,7 +72,6 @@ func NewConfig(services []service.Service) *Config {
 			ClientGrace:   limits.Pace.Grace,
 			IdleTimeout:   limits.Idle,
 			ShutdownGrace: 30 * time.Second,
-			DocumentsLink: "https://mozilla-services.readthedocs.io/en/latest/storage/apis-1.5.html",
 		},
 		Log:      Log{Level: "info", Format: "text", Access: true},
 		Services: services,
@@ -205,6 +205,9 @@ func (s *Server) check() (problems conf.Problems) {
 		if _, err := os.Stat(file); file != "" && err != nil {
 			wrong(key, "cannot read %s: %v", file, fileError(err))
 		}
+	}
+	if u, err := url.Parse(s.DocumentsLink); s.DocumentsLink != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		wrong("documents_link", "is not a URL that begins with https:// or http://")
 	}
 	if s.MaxRequests < 1 {
 		wrong("max_requests", "must be at least 1")

@@ -28,7 +28,7 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 		for _, mount := range s.Mounts {
 			if mount.Listener == listener {
 				mount.Name, mount.Turns = s.name, s.turns
-				mount.Error = a.countRefusals(s, mount.Error)
+				mount.Reason = a.countRefusals(s)
 				m.Mounts = append(m.Mounts, mount.Mount)
 			}
 		}
@@ -39,9 +39,9 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 // options are those of the listeners for clients: requests on all of them share
 // one gate.
 func (a *App) options() web.Options {
-	o := web.Options{Log: a.log, Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace, Gate: a.gate, Memory: a.memory}
-	if !a.cfg.Log.Access {
-		o.Log = a.quietLog()
+	o := web.Options{
+		Log: a.log, Quiet: !a.cfg.Log.Access, ClientAddress: a.cfg.Log.ClientAddress,
+		Observe: a.metrics.Request, Pace: a.cfg.Server.limits().Pace, Gate: a.gate, Memory: a.memory,
 	}
 	if a.traces != nil {
 		o.Trace = a.traces.Trace
@@ -81,7 +81,7 @@ var notFound = web.Service{
 func (a *App) dockerflow() *dockerflow.Handler {
 	d := &dockerflow.Handler{
 		Version: dockerflow.Version{Version: a.version.Version, Commit: a.version.Commit},
-		Log:     a.log, DocumentsLink: a.cfg.Server.DocumentsLink,
+		Root:    a.statusPage,
 		Ping: func(ctx context.Context) error {
 			for name, err := range a.unready(ctx) {
 				return fmt.Errorf("%s: %w", name, err)

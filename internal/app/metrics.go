@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -148,16 +147,17 @@ func (a *App) sweep(ctx context.Context) {
 	}})
 }
 
-// countRefusals is the error writer of a service that also counts the requests
-// that were not let in.
-func (a *App) countRefusals(s *opened, write web.ErrorWriter) web.ErrorWriter {
+// countRefusals returns why a service refused a request, and counts it; nil for a
+// service that refuses nobody.
+func (a *App) countRefusals(s *opened) func(error) string {
 	if s.Refusal == nil {
-		return write
+		return nil
 	}
-	return func(w http.ResponseWriter, r *http.Request, err error) {
-		if reason := s.Refusal(err); reason != "" {
+	return func(err error) string {
+		reason := s.Refusal(err)
+		if reason != "" {
 			a.refused.WithLabelValues(s.name, reason).Inc()
 		}
-		write(w, r, err)
+		return reason
 	}
 }

@@ -52,12 +52,7 @@ func TestRefusals(t *testing.T) {
 		"tokenserver": {tokenserver.ErrNoNode, hawk.ErrMAC},
 	} {
 		for _, err := range refused {
-			written := false
-			write := a.countRefusals(of(service), func(http.ResponseWriter, *http.Request, error) { written = true })
-			write(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody), err)
-			if !written {
-				t.Errorf("%v is not answered", err)
-			}
+			a.countRefusals(of(service))(err)
 		}
 	}
 	counted := map[string]bool{`{reason="hawk-mac",service="syncstorage"} 1`: true, `{reason="no-node",service="tokenserver"} 1`: true}

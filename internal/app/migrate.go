@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"holdfast/internal/db/engine"
 )
@@ -11,9 +13,13 @@ import (
 // Migrate applies what the databases still need and says what it did, a line
 // for each change. It goes on to the next service when one fails.
 func (a *App) Migrate(ctx context.Context) ([]string, error) {
-	lines, err := migrateAll(ctx, a.databases())
-	if err == nil {
-		err = a.settleServices(ctx)
+	lines, failed := migrateAll(ctx, a.databases())
+	if len(failed) == 0 {
+		failed = a.settleServices(ctx)
+	}
+	var err error
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		err = errors.Join(err, fmt.Errorf("%s: %w", name, failed[name]))
 	}
 	if err == nil {
 		err = a.migrateSecrets(ctx)
@@ -21,23 +27,25 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	return lines, err
 }
 
-func migrateAll(ctx context.Context, databases []*engine.Database) (lines []string, err error) {
+// migrateAll migrates databases. failed has the services whose database could not be.
+func migrateAll(ctx context.Context, databases []*engine.Database) (lines []string, failed map[string]error) {
+	failed = map[string]error{}
 	for _, d := range databases {
-		applied, failed := d.Migrate(ctx)
+		applied, err := d.Migrate(ctx)
 		for _, m := range applied {
 			lines = append(lines, fmt.Sprintf("%s: applied %04d_%s to %s", d.Service, m.Version, m.Name, d.Where))
 		}
-		if failed == nil && d.AfterMigrate != nil {
+		if err == nil && d.AfterMigrate != nil {
 			var made string
-			if made, failed = d.AfterMigrate(ctx); made != "" {
+			if made, err = d.AfterMigrate(ctx); made != "" {
 				lines = append(lines, fmt.Sprintf("%s: made %s in %s", d.Service, made, d.Where))
 			}
 		}
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %s: %w", d.Service, d.Where, failed))
+		if err != nil {
+			failed[d.Service] = errors.Join(failed[d.Service], fmt.Errorf("%s: %w", d.Where, err))
 		}
 	}
-	return lines, err
+	return lines, failed
 }
 
 // migrateEmbedded brings the SQLite files up to date.
@@ -54,26 +62,34 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 }
 
 // settle does what a start has to do as soon as the databases can be reached:
-// the migrations that were asked for, and what the services need after them.
-func (a *App) settle(ctx context.Context) error {
+// the migrations that were asked for, and what the services need after them. failed
+// has the services for which it could not be done.
+func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {
 		if a.migrate || d.MigrateAtStart {
 			asked = append(asked, d)
 		}
 	}
-	lines, err := migrateAll(ctx, asked)
+	lines, failed := migrateAll(ctx, asked)
 	for _, line := range lines {
 		a.log.Info(line)
 	}
-	return errors.Join(err, a.settleServices(ctx))
+	for name, err := range a.settleServices(ctx) {
+		failed[name] = errors.Join(failed[name], err)
+	}
+	return failed
 }
 
-func (a *App) settleServices(ctx context.Context) (err error) {
+func (a *App) settleServices(ctx context.Context) (failed map[string]error) {
+	failed = map[string]error{}
 	for _, s := range a.opened {
-		if s.Settle != nil {
-			err = errors.Join(err, s.Settle(ctx))
+		if s.Settle == nil {
+			continue
+		}
+		if err := s.Settle(ctx); err != nil {
+			failed[s.name] = err
 		}
 	}
-	return err
+	return failed
 }

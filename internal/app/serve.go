@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,17 +16,42 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/clock"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
+
+// Run opens the services, serves until ctx ends, and closes them. With log.format
+// json an error is logged, since everything that is printed is then JSON, and the
+// error that is returned has only the exit status. notices about the configuration
+// are logged.
+func Run(ctx context.Context, o Options, out io.Writer, notices []string) error {
+	log, err := obs.NewLog(o.LogTo, o.Config.Log.Level, o.Config.Log.Format)
+	if err != nil {
+		return err
+	}
+	for _, n := range notices {
+		log.Warn("configuration", "notice", n)
+	}
+	a, err := Open(ctx, o)
+	if err == nil {
+		err = errors.Join(a.Serve(ctx, out), a.Close())
+	}
+	switch {
+	case err == nil:
+		log.Info("server stopped")
+	case o.Config.Log.Format == "json":
+		log.Error("server stopped", "error", err)
+		return &service.ExitError{Status: 1}
+	}
+	return err
+}
 
 // Serve runs the listeners and the sweeps until ctx ends, then shuts down in
 // order: not ready, drain, listeners, sweeps, what services run in the
 // background. Addresses are printed to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
-	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version)
+	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
 	if err != nil {
 		return err
 	}
@@ -59,7 +81,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var rest errgroup.Group
-	rest.Go(func() error { a.settleSoon(background); return nil })
+	rest.Go(func() error { a.start(background); return nil })
 	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
 	rest.Go(func() error {
 		a.sweep(background)
@@ -167,79 +189,11 @@ func (a *App) listen() (all []listener, err error) {
 	return all, nil
 }
 
-// settleSoon settles, now or when the databases are back. Readiness reports
-// meanwhile what is missing.
-func (a *App) settleSoon(ctx context.Context) {
-	for logged := false; ; {
-		err := a.settle(ctx)
-		if err == nil {
-			return
-		}
-		if !logged {
-			a.log.Warn("not all is ready; trying again every second", "error", err)
-			logged = true
-		}
-		if !clock.Rest(ctx, time.Second) {
-			return
-		}
-	}
-}
-
-// announce prints where the server is and what its user does next.
-func (a *App) announce(out io.Writer, listeners []listener) {
-	var b strings.Builder
-	line := func(what, where string) { fmt.Fprintf(&b, "  %-12s %s\n", what, where) }
-	fmt.Fprintf(&b, "Holdfast %s\n\n", a.version)
-	var base string
-	for _, l := range listeners {
-		switch at := l.Addr().String(); l.name {
-		case service.Main:
-			base = a.address(at)
-			if a.publicURL() == "" {
-				line("clients", base)
-			} else {
-				line("clients", base+" (listening on "+a.scheme()+"://"+at+")")
-			}
-		case service.Admin:
-			line(l.name, "http://"+at+" (/readyz, /metrics)")
-		default:
-			line(l.name, a.scheme()+"://"+at)
-		}
-	}
-	for _, d := range a.databases() {
-		line(d.Service, d.Where)
-	}
-	if path, err := filepath.Abs(filepath.Join(a.data, SecretsFile)); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			line("secrets", path)
-		}
-	}
-	for _, s := range a.opened {
-		if s.Banner != nil {
-			b.WriteString("\n" + s.Banner(base))
-		}
-	}
-	b.WriteByte('\n')
-	_, _ = io.WriteString(out, b.String())
-}
-
 // flushTraces sends the last spans, for a while.
 func (a *App) flushTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := a.traces.Close(ctx); err != nil {
-		a.log.Warn("the last traces were not sent", "error", err)
+		a.log.Warn("traces were not sent", "error", err)
 	}
-}
-
-// quietLog has warnings and errors only: requests that went well leave no line.
-func (a *App) quietLog() *slog.Logger {
-	return slog.New(leastWarn{a.log.Handler()})
-}
-
-// leastWarn drops what is less than a warning.
-type leastWarn struct{ slog.Handler }
-
-func (l leastWarn) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && l.Handler.Enabled(ctx, level)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -87,7 +88,7 @@ func TestTraces(t *testing.T) {
 		received <- body
 	}))
 	defer collector.Close()
-	traces, err := obs.StartTraces(t.Context(), collector.URL, "1.2.3")
+	traces, err := obs.StartTraces(t.Context(), collector.URL, "1.2.3", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +116,11 @@ func TestTracesByEnvironment(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.URL.Path }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-	if traces, err := obs.StartTraces(t.Context(), "", "1.2.3"); traces != nil || err != nil {
+	if traces, err := obs.StartTraces(t.Context(), "", "1.2.3", slog.New(slog.DiscardHandler)); traces != nil || err != nil {
 		t.Errorf("without an endpoint: %v, %v", traces, err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	traces, err := obs.StartTraces(t.Context(), "", "1.2.3")
+	traces, err := obs.StartTraces(t.Context(), "", "1.2.3", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

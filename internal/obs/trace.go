@@ -3,9 +3,11 @@ package obs
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -23,8 +25,9 @@ type Traces struct {
 // StartTraces sends to a collector's base URL by OTLP over HTTP. When endpoint
 // is "" the variables count that every OpenTelemetry program reads, and without
 // them there are no Traces. It does not fail because the collector is away:
-// spans are then dropped.
-func StartTraces(ctx context.Context, endpoint, version string) (*Traces, error) {
+// spans are then dropped, and the log says so. The library would print that itself,
+// as text; it has one handler of errors for the process.
+func StartTraces(ctx context.Context, endpoint, version string, log *slog.Logger) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	switch {
 	case endpoint != "":
@@ -36,6 +39,7 @@ func StartTraces(ctx context.Context, endpoint, version string) (*Traces, error)
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces were not sent", "error", err) }))
 	res := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.version", version))
 	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
 }

@@ -34,6 +34,10 @@ type Service struct {
 	// fixed set: nothing that a client chose.
 	Route func(path string) string
 
+	// Reason, when not nil, names why a request was refused, out of a small fixed set,
+	// for metrics and logs; "" for other errors. It is called once for each error.
+	Reason func(error) string
+
 	// Turns, when not nil, bounds the requests with a slot that use the service's
 	// database at once, so that they wait for it here, where clients share it, and not
 	// where the first come is the first served.
@@ -93,6 +97,13 @@ func (service Service) Handler(o Options) http.Handler {
 type Options struct {
 	Log *slog.Logger
 
+	// Quiet leaves out the lines of requests that the server did not fail.
+	Quiet bool
+
+	// ClientAddress adds the address of the client to the lines, and has a line for
+	// each request with a Reason, also with Quiet.
+	ClientAddress bool
+
 	// Gate, when not nil, bounds the requests that are worked on at once.
 	// Listeners may share one. A service takes part by AcquireSlot.
 	Gate *Gate
@@ -140,6 +151,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	err := service.serve(rec, r, at)
 	begun := rec.status != 0
 	left := err != nil && gone(r, body, err)
+	reason := ""
 	switch {
 	case begun:
 	case err == nil:
@@ -149,16 +161,24 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		if errors.Is(err, fair.ErrFull) {
 			w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds()))
 		}
+		if service.Reason != nil {
+			reason = service.Reason(err)
+		}
 		service.Error(rec, r, err) // also for a client that seems to have left: it may only have closed its side
 	}
-	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left}
+	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left, reason: reason}
 	if left && !begun {
 		x.status = statusGone
 	}
 	if o.Observe != nil {
 		o.Observe(service.Name, x.route, x.method, x.status, x.took)
 	}
-	service.log(r.Context(), o.Log, x, err)
+	if o.ClientAddress {
+		if ip, ok := m.Resolver.Client(r); ok {
+			x.client = ip.String()
+		}
+	}
+	service.log(r.Context(), o, x, err)
 	rec.releaseMemory()
 	if begun && err != nil {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
@@ -212,12 +232,14 @@ type exchange struct {
 	bytes             int64 // of the answer's body
 	start             time.Time
 	took              time.Duration
-	left              bool // the client did not wait for the end
+	left              bool   // the client did not wait for the end
+	client            string // its address; "" when it is not logged or not known
+	reason            string // why the request was refused; "" otherwise
 }
 
 // log writes the one line that a request has. It holds no path, no query, no
 // header and nothing of a body: those are secrets or a user's own.
-func (service *Service) log(ctx context.Context, log *slog.Logger, x exchange, err error) {
+func (service *Service) log(ctx context.Context, o *Options, x exchange, err error) {
 	level := slog.LevelInfo
 	switch {
 	case err == nil, x.left:
@@ -226,13 +248,20 @@ func (service *Service) log(ctx context.Context, log *slog.Logger, x exchange, e
 	case fault.Is(err, fault.Unavailable):
 		level = slog.LevelWarn
 	}
-	if !log.Enabled(ctx, level) {
+	quiet := o.Quiet && level == slog.LevelInfo && (x.reason == "" || !o.ClientAddress)
+	if quiet || !o.Log.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 10)
+	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs,
 		slog.String("service", service.Name), slog.String("method", x.method), slog.String("route", x.route),
 		slog.Int("status", x.status), slog.Duration("took", x.took), slog.Int64("bytes", x.bytes), slog.String("request_id", x.id))
+	if x.client != "" {
+		attrs = append(attrs, slog.String("client_address", x.client))
+	}
+	if x.reason != "" {
+		attrs = append(attrs, slog.String("reason", x.reason))
+	}
 	if err != nil {
 		attrs = append(attrs, slog.String("fault", fault.CodeOf(err).String()), slog.String("error", err.Error()))
 		if p, ok := errors.AsType[*panicked](err); ok {
@@ -242,5 +271,5 @@ func (service *Service) log(ctx context.Context, log *slog.Logger, x exchange, e
 	// LogAttrs would find out which line of code logs, which nobody asks for.
 	record := slog.NewRecord(x.start.Add(x.took), level, "request", 0)
 	record.AddAttrs(attrs...)
-	_ = log.Handler().Handle(ctx, record)
+	_ = o.Log.Handler().Handle(ctx, record)
 }

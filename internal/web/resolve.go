@@ -24,7 +24,7 @@ type Address struct {
 	Err error
 }
 
-// Resolver tells the public address of requests. It is safe for concurrent use.
+// Resolver finds the public address of requests, and the address of their clients. It is safe for concurrent use.
 type Resolver struct {
 	public  *Origin // nil: see each request
 	trusted []netip.Prefix
@@ -202,46 +202,82 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	return nil
 }
 
-// Network names where a request came from: the address of its client or, as one
-// client may have all addresses of it, an IPv6 network of 64 bits. It believes only
-// trusted proxies.
-func (r *Resolver) Network(req *http.Request) string {
+// Client returns the address of a request's client. It believes only trusted
+// proxies. ok is false when those do not say, or when Forwarded and X-Forwarded-For
+// differ: a proxy that sets one of them may pass on the other as its client sent it.
+// ip is then the address of a proxy.
+func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
-		return req.RemoteAddr
+		return netip.Addr{}, false
 	}
-	ip := peer.Addr().Unmap()
-	if r.trusts(ip) {
-		for _, node := range slices.Backward(senders(req.Header)) {
-			sender, err := netip.ParseAddr(node)
-			if err != nil {
-				break
-			}
-			if ip = sender.Unmap(); !r.trusts(ip) {
-				break
-			}
+	ip = peer.Addr().Unmap().WithZone("")
+	if !r.trusts(ip) {
+		return ip, true
+	}
+	nodes, err := forwardedNodes(req.Header)
+	if err != nil {
+		return ip, false
+	}
+	also := list(req.Header, "X-Forwarded-For")
+	if len(nodes) == 0 {
+		return r.sender(ip, also)
+	}
+	client, ok := r.sender(ip, nodes)
+	if len(also) > 0 {
+		if second, known := r.sender(ip, also); !known || second != client {
+			return ip, false
 		}
 	}
-	if ip = ip.WithZone(""); ip.Is4() {
+	return client, ok
+}
+
+// sender is the address that sent a request to the first trusted proxy. nodes are
+// the addresses that proxies have noted, the nearest last.
+func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
+	ip = proxy
+	for _, node := range slices.Backward(nodes) {
+		sender, err := netip.ParseAddr(node)
+		if err != nil {
+			return ip, false
+		}
+		if ip = sender.Unmap().WithZone(""); !r.trusts(ip) {
+			break
+		}
+	}
+	return ip, true
+}
+
+// Network names where a request came from: the address of its client or, as one
+// client may have all addresses of it, an IPv6 network of 64 bits. Where only a proxy
+// is known it is that one.
+func (r *Resolver) Network(req *http.Request) string {
+	ip, _ := r.Client(req)
+	switch {
+	case !ip.IsValid():
+		return req.RemoteAddr
+	case ip.Is4():
 		return ip.String()
 	}
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// senders are the addresses that proxies have noted, the nearest last.
-func senders(h http.Header) (nodes []string) {
-	values := h.Values("Forwarded")
-	if len(values) == 0 {
-		return list(h, "X-Forwarded-For")
-	}
-	elements, err := parseForwarded(strings.Join(values, ","))
+// forwardedNodes are the addresses in the header Forwarded; none when it has other
+// parameters only.
+func forwardedNodes(h http.Header) (nodes []string, err error) {
+	elements, err := parseForwarded(strings.Join(h.Values("Forwarded"), ","))
 	if err != nil {
-		return nil
+		return nil, err
 	}
+	named := false
 	for _, e := range elements {
 		nodes = append(nodes, e.node)
+		named = named || e.node != ""
 	}
-	return nodes
+	if !named {
+		return nil, nil
+	}
+	return nodes, nil
 }
 
 // list is the entries of a header that is a list, over all of its lines.

@@ -3,7 +3,6 @@ package web_test
 import (
 	"crypto/tls"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -254,32 +253,44 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-func TestNetwork(t *testing.T) {
+func TestClient(t *testing.T) {
 	t.Parallel()
 	const proxy = "10.0.0.1:1234"
+	type header = map[string]string
 	for _, tc := range []struct {
-		name, peer, header, value, want string
+		name, peer    string
+		header        header
+		want, network string // want is "" where the client is not known
 	}{
-		{"IPv4", "192.0.2.7:80", "", "", "192.0.2.7"},
-		{"IPv6", "[2001:db8:1:2:3:4:5:6]:80", "", "", "2001:db8:1:2::/64"},
-		{"mapped", "[::ffff:192.0.2.7]:80", "", "", "192.0.2.7"},
-		{"zone", "[fe80::1%eth0]:80", "", "", "fe80::/64"},
-		{"no proxy of ours", "192.0.2.7:80", "X-Forwarded-For", "198.51.100.1", "192.0.2.7"},
-		{"proxy", proxy, "X-Forwarded-For", "198.51.100.1", "198.51.100.1"},
-		{"what its sender says", proxy, "X-Forwarded-For", "203.0.113.9, 198.51.100.1", "198.51.100.1"},
-		{"two proxies", proxy, "X-Forwarded-For", "203.0.113.9, 198.51.100.1, 10.0.0.2", "198.51.100.1"},
-		{"Forwarded", proxy, "Forwarded", `for=203.0.113.9, for="[2001:db8::1]";proto=https`, "2001:db8::/64"},
-		{"unknown", proxy, "Forwarded", "for=unknown", "10.0.0.1"},
-		{"malformed", proxy, "Forwarded", "for=", "10.0.0.1"},
-		{"silent proxy", proxy, "", "", "10.0.0.1"},
+		{"IPv4", "192.0.2.7:80", nil, "192.0.2.7", "192.0.2.7"},
+		{"IPv6", "[2001:db8:1:2:3:4:5:6]:80", nil, "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		{"mapped", "[::ffff:192.0.2.7]:80", nil, "192.0.2.7", "192.0.2.7"},
+		{"zone", "[fe80::1%eth0]:80", nil, "fe80::1", "fe80::/64"},
+		{"no proxy of ours", "192.0.2.7:80", header{"X-Forwarded-For": "198.51.100.1", "Forwarded": "for=198.51.100.1"}, "192.0.2.7", "192.0.2.7"},
+		{"proxy", proxy, header{"X-Forwarded-For": "198.51.100.1"}, "198.51.100.1", "198.51.100.1"},
+		{"what its sender says", proxy, header{"X-Forwarded-For": "203.0.113.9, 198.51.100.1"}, "198.51.100.1", "198.51.100.1"},
+		{"what its sender says in a line of its own", proxy, header{"X-Forwarded-For": "203.0.113.9\n198.51.100.1"}, "198.51.100.1", "198.51.100.1"},
+		{"nonsense of its sender", proxy, header{"X-Forwarded-For": "x\" y, 198.51.100.1"}, "198.51.100.1", "198.51.100.1"},
+		{"two proxies", proxy, header{"X-Forwarded-For": "203.0.113.9, 198.51.100.1, 10.0.0.2"}, "198.51.100.1", "198.51.100.1"},
+		{"Forwarded", proxy, header{"Forwarded": `for=203.0.113.9, for="[2001:db8::1]";proto=https`}, "2001:db8::1", "2001:db8::/64"},
+		{"both agree", proxy, header{"Forwarded": "for=198.51.100.1", "X-Forwarded-For": "203.0.113.9, 198.51.100.1"}, "198.51.100.1", "198.51.100.1"},
+		{"both differ", proxy, header{"Forwarded": "for=203.0.113.9", "X-Forwarded-For": "198.51.100.1"}, "", "10.0.0.1"},
+		{"Forwarded without an address", proxy, header{"Forwarded": "proto=https, host=x", "X-Forwarded-For": "198.51.100.1"}, "198.51.100.1", "198.51.100.1"},
+		{"Forwarded is malformed", proxy, header{"Forwarded": "for=", "X-Forwarded-For": "198.51.100.1"}, "", "10.0.0.1"},
+		{"unknown", proxy, header{"Forwarded": "for=unknown"}, "", "10.0.0.1"},
+		{"unknown behind a proxy", proxy, header{"Forwarded": "for=_hidden, for=10.0.0.9"}, "", "10.0.0.9"},
+		{"malformed", proxy, header{"Forwarded": "for="}, "", "10.0.0.1"},
+		{"silent proxy", proxy, nil, "10.0.0.1", "10.0.0.1"},
+		{"no address", "@", nil, "", "@"},
 	} {
-		req := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-		req.RemoteAddr = tc.peer
-		if tc.header != "" {
-			req.Header.Set(tc.header, tc.value)
+		a := arrival{peer: tc.peer, host: "a", header: tc.header}
+		behind := resolver(t, "", "10.0.0.0/8")
+		got, ok := behind.Client(a.request())
+		if ok != (tc.want != "") || ok && got.String() != tc.want {
+			t.Errorf("%s: %s, %v; want %s", tc.name, got, ok, tc.want)
 		}
-		if got := resolver(t, "", "10.0.0.0/8").Network(req); got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		if got := behind.Network(a.request()); got != tc.network {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.network)
 		}
 	}
 }

@@ -160,9 +160,18 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Reasons, opened.Refusal = reasons(), refusal
-	opened.Banner = func(base string) string {
-		return "In Firefox, before signing in to Sync, open about:config and set\n\n" +
-			"  identity.sync.tokenserver.uri = " + base + "/1.0/sync/1.5\n"
+	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"
+	opened.Hint = func(base string) service.Hint {
+		return service.Hint{
+			Text:  "In Firefox, before signing in to Sync, open about:config and set",
+			Lines: []string{setting + " = " + base + path},
+		}
+	}
+	opened.Client = func(base string) service.Client {
+		return service.Client{
+			Title: "Firefox Sync", Text: "In Firefox, before you sign in to Sync, open about:config and set",
+			Setting: setting, Address: base + path, Guide: "docs/devices.md",
+		}
 	}
 	return opened, nil
 }

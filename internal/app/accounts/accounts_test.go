@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"holdfast/internal/app/service/servicetest"
@@ -64,8 +63,11 @@ func TestOpensWithoutStorage(t *testing.T) {
 	if err != nil || len(nodes) != 1 || s.nodeEngine(engine.SQLite) != engine.SQLite {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
-	if banner := open.Banner("https://here.example"); !strings.Contains(banner, "identity.sync.tokenserver.uri = https://here.example/1.0/sync/1.5") {
-		t.Errorf("the start message is %q", banner)
+	if hint := open.Hint("https://here.example"); !slices.Contains(hint.Lines, "identity.sync.tokenserver.uri = https://here.example/1.0/sync/1.5") {
+		t.Errorf("the hint is %+v", hint)
+	}
+	if c := open.Client("https://here.example"); c.Setting != "identity.sync.tokenserver.uri" || c.Address != "https://here.example/1.0/sync/1.5" {
+		t.Errorf("the status page has %+v", c)
 	}
 }
 

@@ -206,14 +206,32 @@ func (c *command) getenv(name, otherwise string) string {
 
 // load reads the configuration and prints its warnings and notes.
 func (c *command) load() (*app.Config, error) {
-	cfg, report, err := app.Load(c.services, c.file, c.env.Environ, c.flags...)
+	cfg, report, err := c.read()
+	c.print(report)
+	return cfg, err
+}
+
+// read reads the configuration.
+func (c *command) read() (*app.Config, conf.Report, error) {
+	return app.Load(c.services, c.file, c.env.Environ, c.flags...)
+}
+
+// print prints the warnings and notes about a configuration.
+func (c *command) print(report conf.Report) {
+	for _, n := range notices(report) {
+		fmt.Fprintln(c.env.Stderr, "holdfast:", n)
+	}
+}
+
+// notices are the warnings and notes about a configuration.
+func notices(report conf.Report) (all []string) {
 	for _, w := range report.Warnings {
-		fmt.Fprintln(c.env.Stderr, "holdfast: warning:", w)
+		all = append(all, "warning: "+w.String())
 	}
 	for _, n := range report.Notes {
-		fmt.Fprintln(c.env.Stderr, "holdfast: note:", n)
+		all = append(all, "note: "+n.String())
 	}
-	return cfg, err
+	return all
 }
 
 // with runs fn on the open services, also while a server runs on the same data.

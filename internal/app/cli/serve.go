@@ -30,18 +30,20 @@ func (c *command) serve() *cobra.Command {
 			if cmd.Flags().Changed("listen") {
 				c.flags = []conf.Flag{{Name: "--listen", Path: "server.listen", Value: listen}}
 			}
-			cfg, err := c.load()
+			cfg, report, err := c.read()
+			var logged []string
+			if err == nil && cfg.Log.Format == "json" {
+				logged = notices(report)
+			} else {
+				c.print(report)
+			}
 			if err != nil {
 				return err
 			}
-			a, err := app.Open(cmd.Context(), app.Options{
+			return app.Run(cmd.Context(), app.Options{
 				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
 				Notify: c.getenv("NOTIFY_SOCKET", ""), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
-			})
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.Serve(cmd.Context(), c.env.Stdout), a.Close())
+			}, c.env.Stdout, logged)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, such as :8000 for all networks of this machine (server.listen)")

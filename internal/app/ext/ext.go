@@ -118,9 +118,18 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	}
 	opened.Start = s.startRelay
 	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
-	opened.Banner = func(base string) string {
-		return "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" + base + "/ext/v1/installs/INSTALL:\n\n" +
-			"  holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw\n"
+	opened.Hint = func(base string) service.Hint {
+		return service.Hint{
+			Text: "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" +
+				base + "/ext/v1/installs/INSTALL",
+			Lines: []string{"holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw"},
+		}
+	}
+	opened.Client = func(base string) service.Client {
+		return service.Client{
+			Title: "Extension storage", Text: "Clients of extensions use this address",
+			Address: base + "/ext/v1", Guide: "docs/extension-storage.md",
+		}
 	}
 	return opened, nil
 }

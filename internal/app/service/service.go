@@ -192,9 +192,26 @@ type Opened struct {
 
 	Quota  *dockerflow.Quota        // for /__heartbeat__
 	Pool   func() dockerflow.Pool   // for /__lbheartbeat__
-	Banner func(base string) string // printed at the start: what a new user does next
+	Hint   func(base string) Hint   // printed at the start: what a new user does next
+	Client func(base string) Client // shown on the status page
 
 	Close func() // what is open besides the databases
+}
+
+// Hint says what a new user does next, with the addresses below the base of the main
+// listener.
+type Hint struct {
+	Text  string   // a sentence without its end
+	Lines []string // that the user types or copies
+}
+
+// Client says what clients of a service are configured with. Everybody can read it.
+type Client struct {
+	Title   string // the service as its users call it
+	Text    string // what to do with the setting or the address
+	Setting string // name of the client's setting; "" when it has none
+	Address string
+	Guide   string // file of the guide, which comes with the server
 }
 
 // State is the result of a check.

@@ -82,12 +82,3 @@ func examples(kinds []Kind) string {
 // instance's id has 2 to 64 characters, a database's 2 to 30. A project of a
 // domain has a colon in its id.
 var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)
-
-// redact returns a database URL without user, password and parameters.
-func redact(databaseURL string) string {
-	u, err := url.Parse(databaseURL)
-	if err != nil || u.Scheme == "" {
-		return "PostgreSQL" // the key=value form, or malformed
-	}
-	return strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/")
-}

@@ -44,16 +44,3 @@ func TestParse(t *testing.T) {
 		t.Errorf("a service without Spanner: %v", err)
 	}
 }
-
-func TestRedact(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"postgres://u:secret@db.example:5432/sync?sslmode=require": "postgres://db.example:5432/sync",
-		"postgres:///sync?host=/run&password=secret":               "postgres:///sync",
-		"host=db password=secret":                                  "PostgreSQL",
-	} {
-		if got := redact(url); got != want {
-			t.Errorf("%q prints as %q", url, got)
-		}
-	}
-}

@@ -160,7 +160,7 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 	if err != nil {
 		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
 	}
-	d.conn, d.Pooler, d.Where = closing{db, db.Close}, db.Pooler, redact(d.Target.URL)
+	d.conn, d.Pooler, d.Where = closing{db, db.Close}, db.Pooler, db.Where()
 	return db, nil
 }
 

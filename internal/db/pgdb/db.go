@@ -1,9 +1,12 @@
 package pgdb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,6 +61,7 @@ type DB struct {
 	pool     *pgxpool.Pool
 	opts     Options
 	prepares bool // statements are prepared, and stay so on their connection
+	where    string
 }
 
 // Open checks the options and makes the pool. It connects when the first
@@ -103,7 +107,37 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL pool cannot be made", err)
 	}
-	return &DB{pool: pool, opts: opts, prepares: conf.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement}, nil
+	return &DB{
+		pool: pool, opts: opts, where: describe(conf.ConnConfig),
+		prepares: conf.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+	}, nil
+}
+
+// Where names the database for people: the hosts and ports or the socket that the
+// URL and the environment select, and never a password.
+func (db *DB) Where() string { return db.where }
+
+func describe(c *pgx.ConnConfig) string {
+	var hosts, sockets []string
+	add := func(host string, port uint16) {
+		network, address := pgconn.NetworkAddress(host, port)
+		list := &hosts
+		if network == "unix" {
+			list = &sockets
+		}
+		if !slices.Contains(*list, address) { // with and without TLS
+			*list = append(*list, address)
+		}
+	}
+	add(c.Host, c.Port)
+	for _, f := range c.Fallbacks {
+		add(f.Host, f.Port)
+	}
+	where := "postgres://" + strings.Join(hosts, ",") + "/" + cmp.Or(c.Database, c.User)
+	if len(sockets) > 0 {
+		where += " (socket " + strings.Join(sockets, ", ") + ")"
+	}
+	return where
 }
 
 // Close closes the connections, each when the caller that has it is done.

@@ -1,6 +1,6 @@
 // Package dockerflow serves the root of the main listener: the paths of
 // Mozilla's Dockerflow that monitors and load balancers of sync servers ask, and
-// a redirect for people who open the server in a browser.
+// a page for people who open the server in a browser.
 package dockerflow
 
 import (
@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,7 +20,6 @@ import (
 // paths with 404.
 type Handler struct {
 	Version Version
-	Log     *slog.Logger
 
 	// Ping reaches the databases of the enabled services; nil when there is none.
 	Ping func(context.Context) error
@@ -33,8 +31,8 @@ type Handler struct {
 	// has one that can run out.
 	Pool func() Pool
 
-	// DocumentsLink is where a browser is redirected; "" nowhere.
-	DocumentsLink string
+	// Root, when not nil, serves the path "/".
+	Root web.Handler
 }
 
 // Quota is what a user may store, as /__heartbeat__ answers it.
@@ -74,13 +72,13 @@ func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		w.Header().Set("Allow", "GET, HEAD")
 		return errMethod
 	}
-	return act(w, r)
+	return act(w, r, at)
 }
 
-func (d *Handler) action(path string) func(http.ResponseWriter, *http.Request) error {
+func (d *Handler) action(path string) web.Handler {
 	switch path {
 	case "/":
-		return d.documents
+		return d.Root
 	case "/__heartbeat__":
 		return d.heartbeat
 	case "/__lbheartbeat__":
@@ -94,7 +92,7 @@ func (d *Handler) action(path string) func(http.ResponseWriter, *http.Request) e
 }
 
 // heartbeat says whether the server can do its work.
-func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request) error {
+func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	health := struct {
 		Version  string `json:"version"`
 		Quota    *Quota `json:"quota,omitempty"`
@@ -107,7 +105,6 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 		defer cancel()
 		if err := d.Ping(ctx); err != nil {
-			d.Log.WarnContext(ctx, "heartbeat: database unavailable", "error", err)
 			health.Database, health.Status = "Err", "Err"
 			status = http.StatusServiceUnavailable
 		}
@@ -117,7 +114,7 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request) error {
 
 // lbHeartbeat says whether the server can take another request: with all
 // connections to its database in use it would only wait.
-func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request) error {
+func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	if d.Pool == nil {
 		return sendValue(w, http.StatusOK, struct{}{})
 	}
@@ -131,22 +128,13 @@ func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request) error {
 	}{p.Active, p.Idle})
 }
 
-func (d *Handler) version(w http.ResponseWriter, _ *http.Request) error {
+func (d *Handler) version(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	return sendValue(w, http.StatusOK, d.Version)
 }
 
 // failOnPurpose lets an operator see that failures reach the log and the metrics.
-func failOnPurpose(http.ResponseWriter, *http.Request) error {
+func failOnPurpose(http.ResponseWriter, *http.Request, web.Address) error {
 	return fault.New(fault.Internal, "test error requested by /__error__")
-}
-
-func (d *Handler) documents(w http.ResponseWriter, _ *http.Request) error {
-	if d.DocumentsLink == "" {
-		return errRoute
-	}
-	w.Header().Set("Location", d.DocumentsLink)
-	w.WriteHeader(http.StatusFound)
-	return nil
 }
 
 func sendValue(w http.ResponseWriter, status int, v any) error {

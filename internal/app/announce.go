@@ -1,0 +1,114 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/obs"
+)
+
+// announcement is what serve prints when clients can reach it.
+type announcement struct {
+	version string
+	rows    []row
+	hints   []namedHint
+}
+
+// row says where something is.
+type row struct{ name, where, note string }
+
+// namedHint is the hint of a service.
+type namedHint struct {
+	service string
+	service.Hint
+}
+
+// announce prints where the server is and what its user does next.
+func (a *App) announce(out io.Writer, listeners []listener) {
+	all := a.announcement(listeners)
+	if a.cfg.Log.Format == "json" {
+		all.log(out)
+		return
+	}
+	_, _ = io.WriteString(out, all.text())
+}
+
+func (a *App) announcement(listeners []listener) (all announcement) {
+	all.version = a.version.String()
+	var base string
+	add := func(name, where, note string) { all.rows = append(all.rows, row{name, where, note}) }
+	for _, l := range listeners {
+		switch at := l.Addr().String(); l.name {
+		case service.Main:
+			base = a.address(at)
+			note := ""
+			if a.publicURL() != "" {
+				note = "listening on " + a.scheme() + "://" + at
+			}
+			add("clients", base, note)
+		case service.Admin:
+			add(l.name, "http://"+at, "/readyz, /metrics")
+		default:
+			add(l.name, a.scheme()+"://"+at, "")
+		}
+	}
+	for _, d := range a.databases() {
+		add(d.Service, d.Where, "")
+	}
+	if path, err := filepath.Abs(filepath.Join(a.data, SecretsFile)); err == nil {
+		if _, err := os.Stat(path); err == nil {
+			add("secrets", path, "")
+		}
+	}
+	for _, s := range a.opened {
+		if s.Hint != nil {
+			all.hints = append(all.hints, namedHint{s.name, s.Hint(base)})
+		}
+	}
+	return all
+}
+
+// text is the announcement for a terminal.
+func (all *announcement) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)
+	for _, r := range all.rows {
+		fmt.Fprintf(&b, "  %-12s %s", r.name, r.where)
+		if r.note != "" {
+			fmt.Fprintf(&b, " (%s)", r.note)
+		}
+		b.WriteByte('\n')
+	}
+	for _, h := range all.hints {
+		fmt.Fprintf(&b, "\n%s:\n\n", h.Text)
+		for _, line := range h.Lines {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// log writes the announcement as lines of a JSON log.
+func (all *announcement) log(out io.Writer) {
+	log, err := obs.NewLog(out, "info", "json")
+	if err != nil {
+		panic(err) // level and format are valid
+	}
+	attrs := []any{slog.String("version", all.version)}
+	for _, r := range all.rows {
+		attrs = append(attrs, slog.String(r.name, r.where))
+		if r.note != "" {
+			attrs = append(attrs, slog.String(r.name+"_note", r.note))
+		}
+	}
+	log.Info("listening", attrs...)
+	for _, h := range all.hints {
+		log.Info("hint", "service", h.service, "text", h.Text, "lines", h.Lines)
+	}
+}

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+const (
+	readyTimeout   = 2 * time.Second  // of a check of a service
+	readyPause     = 5 * time.Second  // between checks
+	unreadyPause   = time.Second      // between checks while a service is not ready
+	reasonInterval = 10 * time.Second // between lines about one service whose reason changes
+)
+
+// readiness logs when services become ready and not ready.
+type readiness struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	newest  time.Time           // when the newest check began that was noted
+	unready map[string]*outage  // services that are not ready
+	failed  map[string]error    // services whose start is not complete
+	ready   map[string]struct{} // services that have been ready
+	server  bool                // the server is ready
+}
+
+// outage is the time in which a service is not ready.
+type outage struct {
+	began  time.Time
+	logged time.Time
+	reason string
+}
+
+func newReadiness(log *slog.Logger) *readiness {
+	return &readiness{log: log, unready: map[string]*outage{}, ready: map[string]struct{}{}}
+}
+
+// note takes the result of a check of all services, which began at a time. Checks
+// overlap, and the result of one that began earlier is out of date.
+func (r *readiness) note(began time.Time, services []string, unready map[string]error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if began.Before(r.newest) {
+		return
+	}
+	r.newest = began
+	for _, name := range services {
+		if err := unready[name]; err != nil {
+			r.noteUnready(began, name, err)
+		} else {
+			r.noteReady(began, name)
+		}
+	}
+	if now := len(r.unready) == 0; now != r.server {
+		r.server = now
+		if now {
+			r.log.Info("server is ready", "services", services)
+		}
+	}
+}
+
+func (r *readiness) noteUnready(began time.Time, name string, err error) {
+	o, reason := r.unready[name], fault.Message(err)
+	if o == nil {
+		o = &outage{began: began}
+		r.unready[name] = o
+	} else if o.reason == reason || began.Sub(o.logged) < reasonInterval {
+		return
+	}
+	o.logged, o.reason = began, reason
+	r.log.Warn("service is not ready", "service", name, "error", err)
+}
+
+func (r *readiness) noteReady(began time.Time, name string) {
+	if o := r.unready[name]; o != nil {
+		r.log.Info("service is ready", "service", name, "not_ready_for", began.Sub(o.began).Round(time.Millisecond))
+		delete(r.unready, name)
+	}
+	r.ready[name] = struct{}{}
+}
+
+// isReady reports whether a service was ready when it was last checked.
+func (r *readiness) isReady(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ready := r.ready[name]
+	return ready && r.unready[name] == nil
+}
+
+// setFailed sets what could not be done for services at the start.
+func (r *readiness) setFailed(failed map[string]error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = failed
+}
+
+// failure returns why the start of a service is not complete.
+func (r *readiness) failure(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed[name]
+}
+
+// unready checks the services and returns why they are not ready, by service;
+// nothing when the server is ready.
+func (a *App) unready(ctx context.Context) map[string]error {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	errs := make([]error, len(a.opened))
+	var checks sync.WaitGroup
+	for i, s := range a.opened {
+		checks.Go(func() { errs[i] = a.checkReady(bounded, s) })
+	}
+	checks.Wait()
+	var names []string
+	unready := map[string]error{}
+	for i, s := range a.opened {
+		names = append(names, s.name)
+		if errs[i] != nil {
+			unready[s.name] = errs[i]
+		}
+	}
+	if ctx.Err() == nil { // else the caller has left, and that is all the errors say
+		a.ready.note(began, names, unready)
+	}
+	return unready
+}
+
+// checkReady returns why a service is not ready.
+func (a *App) checkReady(ctx context.Context, s *opened) error {
+	if s.Ready != nil {
+		if err := s.Ready(ctx); err != nil && len(s.Databases) == 1 {
+			return fmt.Errorf("%s: %w", s.Databases[0].Where, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := s.secrets.unverified(); err != nil {
+		return err
+	}
+	return a.ready.failure(s.name)
+}
+
+// start completes the start and watches the readiness of the services until ctx ends.
+func (a *App) start(ctx context.Context) {
+	var both sync.WaitGroup
+	defer both.Wait()
+	tried := make(chan struct{})
+	both.Go(func() { a.completeStart(ctx, tried) })
+	// What the first attempt puts right, such as tables that are not up to date, is not
+	// worth a warning. It may also take hours, for an index.
+	patience := time.NewTimer(readyTimeout)
+	defer patience.Stop()
+	select {
+	case <-tried:
+	case <-patience.C:
+	}
+	both.Go(func() { a.watchReadiness(ctx) })
+}
+
+// completeStart does what a start has to do, now or when the databases can be
+// reached, and closes tried after the first attempt.
+func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
+	for first := true; ; first = false {
+		failed := a.settle(ctx)
+		a.ready.setFailed(failed)
+		if first {
+			close(tried)
+		}
+		if len(failed) == 0 || !clock.Rest(ctx, time.Second) {
+			return
+		}
+	}
+}
+
+// watchReadiness checks the services until ctx ends, so that the log says when they
+// become ready and not ready.
+func (a *App) watchReadiness(ctx context.Context) {
+	for {
+		pause := readyPause
+		if len(a.unready(ctx)) > 0 {
+			pause = unreadyPause
+		}
+		if !clock.Rest(ctx, pause) {
+			return
+		}
+	}
+}
