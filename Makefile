@@ -10,6 +10,7 @@ LDFLAGS    := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 TAGS       := disable_grpc_modules,grpcnotrace
 # All that need not be compiled otherwise is compiled like the binary: once.
 LIKEBIN    = CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -tags=$(TAGS)"
+COMPILE    = $(LIKEBIN) $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) $(1) ./cmd/holdfast
 LINTER     := v2.15.0
 FUZZTIME   ?= 30s
 # More flags for go test, such as -run TestStore.
@@ -28,9 +29,21 @@ help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## build bin/holdfast
-	@$(LIKEBIN) $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+	@$(call COMPILE)
 
-run: build ## build and serve, with the data in ./holdfast-data
+# The names of the packages that are compiled are counted, everything else that the
+# compiler prints is shown.
+run: ## build and serve, with the data in ./holdfast-data
+	@[ -e $(BIN) ] || echo 'Compiling Holdfast. The first time this takes a minute or more.'
+	@{ $(call COMPILE,-v) 2>&1 || echo '!'; } | { n=0; failed=; \
+		clear() { [ ! -t 1 ] || printf '\r\033[K'; }; \
+		while IFS= read -r line; do case $$line in \
+			'!') failed=1 ;; \
+			*[!A-Za-z0-9._/~+-]*) clear; printf '%s\n' "$$line" ;; \
+			*) n=$$((n + 1)); \
+				if [ -t 1 ]; then printf '\rpackages compiled: %d' $$n; \
+				elif [ $$((n % 100)) = 0 ]; then echo "packages compiled: $$n"; fi ;; \
+		esac; done; clear; [ -z "$$failed" ]; }
 	@$(BIN) serve
 
 # What a release is made for, and where its files go.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -246,5 +247,53 @@ func BenchmarkHandler(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
+// The line of a request has the address of its client where that is known, and only
+// if it is asked for. A refused request then has a line also in a quiet log.
+func TestLogClientAddress(t *testing.T) {
+	t.Parallel()
+	refused, ok := fault.New(fault.Denied, "no"), error(nil)
+	for _, tc := range []struct {
+		name           string
+		quiet, address bool
+		peer, sender   string
+		err            error
+		want           string // "" for no line
+	}{
+		{"off", false, false, "192.0.2.9:1", "", refused, ` request_id=\S+ reason=why fault=denied error=no\n$`},
+		{"refused", false, true, "192.0.2.9:1", "", refused, ` request_id=\S+ client_address=192.0.2.9 reason=why fault=`},
+		{"served", false, true, "192.0.2.9:1", "", ok, ` request_id=\S+ client_address=192.0.2.9\n$`},
+		{"a proxy", false, true, "10.0.0.1:1", "203.0.113.9, 2001:db8::7", ok, ` client_address=2001:db8::7\n$`},
+		{"a proxy that does not say", false, true, "10.0.0.1:1", "unknown", refused, ` request_id=\S+ reason=why `},
+		{"not a proxy", false, true, "192.0.2.9:1", "203.0.113.9", ok, ` client_address=192.0.2.9\n$`},
+		{"quiet", true, false, "192.0.2.9:1", "", refused, ""},
+		{"quiet, refused", true, true, "192.0.2.9:1", "", refused, ` client_address=192.0.2.9 reason=why `},
+		{"quiet, served", true, true, "192.0.2.9:1", "", ok, ""},
+		{"quiet, without a reason", true, true, "192.0.2.9:1", "", fault.New(fault.Invalid, "no"), ""},
+		{"quiet, failed", true, false, "192.0.2.9:1", "", fault.New(fault.Internal, "no"), `level=ERROR .* fault=internal`},
+	} {
+		var log journal
+		s := service(func(http.ResponseWriter, *http.Request, web.Address) error { return tc.err })
+		s.Reason = func(err error) string {
+			if fault.Is(err, fault.Denied) {
+				return "why"
+			}
+			return ""
+		}
+		mux := &web.Mux{
+			Resolver: resolver(t, "", "10.0.0.0/8"), Default: s,
+			Options: web.Options{Log: log.logger(slog.LevelInfo), Quiet: tc.quiet, ClientAddress: tc.address},
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.RemoteAddr = tc.peer
+		if tc.sender != "" {
+			r.Header.Set("X-Forwarded-For", tc.sender)
+		}
+		mux.ServeHTTP(httptest.NewRecorder(), r)
+		if got := log.String(); tc.want == "" && got != "" || !regexp.MustCompile(tc.want).MatchString(got) {
+			t.Errorf("%s: %s", tc.name, got)
+		}
 	}
 }

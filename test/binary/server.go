@@ -36,9 +36,10 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
-// announced is what a server prints of its listeners. A public URL stands
-// before the address that is listened on.
-var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)`)
+// announced is what a server prints of its listeners, as text or as JSON. A public URL
+// stands before the address that is listened on.
+var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
+	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 
 // Launch runs a server, on ports of the system's choice unless vars say
 // others, and waits until it is alive.
@@ -87,7 +88,7 @@ func launch(t *testing.T, program string, flags []string, data string, vars []st
 	if where == nil {
 		t.Fatalf("the server does not say where it is:\n%s", s.Output)
 	}
-	s.URL, s.Admin = cmp.Or(where[2], where[1]), where[3]
+	s.URL, s.Admin = cmp.Or(where[2], where[1], where[5], where[4]), cmp.Or(where[3], where[6])
 	_, listen, _ := strings.Cut(s.URL, "://")
 	_, admin, _ := strings.Cut(s.Admin, "://")
 	s.Env = append(s.Env, "HOLDFAST_SERVER__LISTEN="+listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+admin)
@@ -154,6 +155,16 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 		case <-tick.C:
 		}
 	}
+}
+
+// AwaitOutput waits until the output matches re and returns the groups.
+func (s *Server) AwaitOutput(re string) []string {
+	s.t.Helper()
+	found := s.Output.await(regexp.MustCompile(re), s.Ended)
+	if found == nil {
+		s.t.Fatalf("no %s in\n%s", re, s.Output)
+	}
+	return found
 }
 
 // FreePort is an address that nobody listens on.
