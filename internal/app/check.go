@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/sqlitedb"
 )
 
 // ConfigFindings says what reading the configuration came to; err is that of
@@ -56,6 +57,9 @@ type check struct {
 	// usesFolder says that something is kept in the data folder.
 	usesFolder bool
 	folders    []folder // of embedded databases, besides the data folder
+
+	held    *sqlitedb.InUseError // an embedded database that a running server has
+	running bool                 // a server of this configuration runs
 }
 
 // folder is where a service has an embedded database.
@@ -133,6 +137,9 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	for _, d := range a.databases() {
 		if d.Embedded() {
 			c.keptIn(what, d.Target.Path)
+			if held, ok := errors.AsType[*sqlitedb.InUseError](sqlitedb.InUse(d.Target.Path)); ok {
+				c.held = held
+			}
 		}
 		found = append(found, checkDatabase(ctx, d, what, start)...)
 	}

@@ -40,12 +40,26 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 			})
 			continue
 		}
-		found = append(found, inUse(ctx, l, instance, c.cfg.Server.TLSCert != ""))
+		f := inUse(ctx, l, instance, c.cfg.Server.TLSCert != "")
+		c.running = c.running || f.State == service.OK
+		found = append(found, f)
 	}
 	for _, ln := range open {
 		_ = ln.Close()
 	}
-	return found
+	return append(found, c.holder()...)
+}
+
+// holder warns of a running server that has the embedded databases and none of the
+// addresses. It may be this one, before a restart that changes all of them.
+func (c *check) holder() []service.Finding {
+	if c.held == nil || c.running {
+		return nil
+	}
+	return []service.Finding{{
+		State: service.Warning, What: "running server", Says: c.held.Error() + " that listens on none of these addresses",
+		Fix: "stop it before you start one with this configuration; for a second server choose another folder with --data",
+	}}
 }
 
 // instance is the identity that the server has while it runs; nil while its secrets

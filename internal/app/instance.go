@@ -41,6 +41,7 @@ type instance struct {
 type identity struct {
 	Data     string `json:"data"`     // its data folder
 	Listener string `json:"listener"` // that was asked
+	Port     string `json:"port"`     // that it was asked on, which is another one behind a proxy
 	Proof    string `json:"proof"`
 }
 
@@ -89,7 +90,10 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, key := range h.instance.keys {
 			if proves(key, r.Header.Get(instanceProof), "check", nonce) {
 				id := identity{Data: h.instance.data, Listener: h.listener}
-				id.Proof = prove(key, "server", nonce, id.Data, id.Listener)
+				if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+					id.Port = portOf(local.String())
+				}
+				id.Proof = prove(key, "server", nonce, id.Data, id.Listener, id.Port)
 				w.Header().Set("Content-Type", "application/json")
 				_ = json.NewEncoder(w).Encode(id)
 				return
@@ -118,7 +122,7 @@ const instanceTimeout = 3 * time.Second
 var errNotHoldfast = errors.New("no Holdfast with these secrets answers")
 
 // ask returns who listens on an address of this machine. The error is errNotHoldfast
-// when it is no server that has one of the master secrets.
+// when it is no server that has one of the master secrets, or a proxy in front of one.
 func (i *instance) ask(ctx context.Context, address string, tlsFirst bool) (id identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
@@ -137,7 +141,8 @@ func (i *instance) ask(ctx context.Context, address string, tlsFirst bool) (id i
 	}
 	for _, key := range i.keys {
 		for _, scheme := range schemes {
-			if id, err := askOnce(ctx, &client, scheme+"://"+reachable(address)+instancePath, key); err == nil {
+			id, err := askOnce(ctx, &client, scheme+"://"+reachable(address)+instancePath, key)
+			if err == nil && samePort(id.Port, portOf(address)) {
 				return id, nil
 			}
 		}
@@ -161,7 +166,7 @@ func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 16<<10)).Decode(&id); err != nil {
 		return id, errNotHoldfast
 	}
-	if !proves(key, id.Proof, "server", nonce, id.Data, id.Listener) {
+	if !proves(key, id.Proof, "server", nonce, id.Data, id.Listener, id.Port) {
 		return id, errNotHoldfast
 	}
 	return id, nil

@@ -233,6 +233,14 @@ func TestCheckFolder(t *testing.T) {
 		env := append(checked(t, filepath.Join(openFolder(t), "new", "data")), "HOLDFAST_EXTSTORAGE__DATABASE_URL=sqlite:"+closed+"/x/ext.db")
 		wrong(t, run(env, "check"), "extstorage database", closed+"/x cannot be created", "choose another file in database_url")
 	})
+	t.Run("of the audit", func(t *testing.T) {
+		t.Parallel()
+		env := append(checked(t, openFolder(t)), "HOLDFAST_EXTSTORAGE__AUDIT=file:"+closed+"/audit.jsonl")
+		wrong(t, run(env, "check"), "extstorage.audit", closed+" cannot be written or read", "chown")
+		if r := run(env, "serve"); r.Status != 1 {
+			t.Errorf("serve: status %d\n%s", r.Status, r.Stderr)
+		}
+	})
 	t.Run("to be created", func(t *testing.T) {
 		t.Parallel()
 		parent := openFolder(t)
@@ -321,6 +329,14 @@ func TestCheckWhileServing(t *testing.T) {
 				wrong(t, binary.Run(t, other, "check"), "server.listen", "in use by another program")
 			}
 			refused(t, other, "server.listen", "in use by another program")
+
+			// A second server on the same files, which all listeners would let start.
+			elsewhere := append(slices.Clip(s.Env), "HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t),
+				"HOLDFAST_SERVER__INTERNAL_LISTEN=")
+			r = binary.Run(t, elsewhere, "check")
+			if right(t, r, "that listens on none of these addresses"); strings.Contains(binary.Run(t, s.Env, "check").Stdout, "that listens on none") {
+				t.Error("a server is warned of itself")
+			}
 
 			// Settings that wait for a restart: what is in use is this server's all the same.
 			swapped := append(slices.Clip(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+strings.TrimPrefix(strings.TrimPrefix(s.URL, "https://"), "http://"),

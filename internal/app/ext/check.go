@@ -2,7 +2,9 @@ package ext
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,8 +47,19 @@ func (s *Extensions) probe(context.Context) []service.Finding {
 	if !ok {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "create the folder for the user that runs holdfast"}}
+	const create = "create the folder for the user that runs holdfast"
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: dir + ": " + service.Reason(err), Fix: create}}
+	}
+	if f := service.CheckFolder(what, dir, create); f.State != service.OK {
+		return []service.Finding{f}
+	}
+	switch f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); {
+	case err == nil:
+		_ = f.Close() // nothing was written
+	case !errors.Is(err, fs.ErrNotExist):
+		return []service.Finding{{State: service.Wrong, What: what, Says: path + ": " + service.Reason(err), Fix: "chown it to the user that runs holdfast"}}
 	}
 	return []service.Finding{{State: service.OK, What: what, Says: path}}
 }
