@@ -16,15 +16,15 @@ import (
 func (a *App) Backup(ctx context.Context, dir string) (files []string, err error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(fmt.Errorf("the folder of a backup must be new: %s is there", dir), err)
+		return nil, errors.Join(fmt.Errorf("%s already exists: name a folder that does not", dir), err)
 	}
 	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".partial-*")
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the folder of a backup: %w", err)
+		return nil, fmt.Errorf("cannot create the folder of the backup: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			files, err = nil, errors.Join(fmt.Errorf("there is no backup: %w", err), os.RemoveAll(partial))
+			files, err = nil, errors.Join(fmt.Errorf("backup failed, nothing was kept: %w", err), os.RemoveAll(partial))
 		}
 	}()
 	names, err := a.copyTo(ctx, partial)
@@ -45,7 +45,7 @@ func (a *App) Backup(ctx context.Context, dir string) (files []string, err error
 func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error) {
 	for _, d := range a.databases() {
 		if !d.Embedded() {
-			a.log.Warn("not copied: use the database server's own tools", "service", d.Service, "database", d.Where)
+			a.log.Warn("database not copied, use the tools of its server", "service", d.Service, "database", d.Where)
 			continue
 		}
 		name := d.Service + ".db"

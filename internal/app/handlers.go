@@ -65,7 +65,7 @@ func (a *App) otherHandler(listener string) http.Handler {
 var notFound = web.Service{
 	Name: "server", Route: func(string) string { return "other" },
 	Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
-		sendError(w, http.StatusNotFound, "there is no such resource")
+		sendError(w, http.StatusNotFound, "no such path")
 		return nil
 	},
 	Error: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -73,7 +73,7 @@ var notFound = web.Service{
 			sendError(w, http.StatusBadRequest, fault.Message(err))
 			return
 		}
-		sendError(w, http.StatusInternalServerError, "the server has failed")
+		sendError(w, http.StatusInternalServerError, "internal error")
 	},
 }
 

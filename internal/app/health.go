@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -14,7 +15,7 @@ import (
 // error says why it is not.
 func Health(ctx context.Context, cfg *Config) error {
 	if cfg.Server.AdminListen == "" {
-		return errors.New("server.admin_listen is empty, so nobody can be asked")
+		return errors.New("server.admin_listen is empty: the server has no listener to ask")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // more than /readyz takes
 	defer cancel()
@@ -26,7 +27,10 @@ func Health(ctx context.Context, cfg *Config) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		if request, ok := errors.AsType[*url.Error](err); ok {
+			err = request.Err
+		}
+		return fmt.Errorf("no answer from server.admin_listen: %w", err)
 	}
 	defer resp.Body.Close()
 	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))

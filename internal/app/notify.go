@@ -13,7 +13,7 @@ func (a *App) notify(state string) {
 		return
 	}
 	if err := send(a.manager, state); err != nil {
-		a.log.Warn("the service manager was not told", "state", state, "error", err)
+		a.log.Warn("could not notify the service manager", "state", state, "error", err)
 	}
 }
 

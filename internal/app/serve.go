@@ -194,6 +194,6 @@ func (a *App) flushTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := a.traces.Close(ctx); err != nil {
-		a.log.Warn("traces were not sent", "error", err)
+		a.log.Warn("could not send traces", "error", err)
 	}
 }

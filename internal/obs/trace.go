@@ -39,7 +39,7 @@ func StartTraces(ctx context.Context, endpoint, version string, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces were not sent", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("could not send traces", "error", err) }))
 	res := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.version", version))
 	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
 }

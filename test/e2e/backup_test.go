@@ -30,10 +30,10 @@ func TestBackupRefused(t *testing.T) {
 	write("file")
 	write("full/file")
 	for _, tc := range []struct{ to, want string }{
-		{"empty", "must be new"},
-		{"full", "must be new"},
-		{"full/", "must be new"},
-		{"file", "must be new"},
+		{"empty", "already exists"},
+		{"full", "already exists"},
+		{"full/", "already exists"},
+		{"file", "already exists"},
 		{"missing/backup", "no such file or directory"},
 		{"file/backup", "not a directory"},
 	} {

@@ -132,7 +132,7 @@ func TestJSONOutput(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(p.stderr.String())) {
 		has[wantRecord(t, line).Msg] = true
 	}
-	for _, msg := range []string{"configuration", "request", "traces were not sent", "shutting down", "server stopped"} {
+	for _, msg := range []string{"configuration", "request", "could not send traces", "shutting down", "server stopped"} {
 		if !has[msg] {
 			t.Errorf("no %q in\n%s", msg, p.stderr.String())
 		}

@@ -59,8 +59,8 @@ func TestServiceManager(t *testing.T) {
 func TestServiceManagerAway(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "nobody"))
-	if out := s.Output.String(); !strings.Contains(out, "the service manager was not told") {
-		t.Errorf("the log does not say that nobody was told:\n%s", out)
+	if out := s.Output.String(); !strings.Contains(out, "could not notify the service manager") {
+		t.Errorf("the log does not say so:\n%s", out)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestBackup(t *testing.T) {
 	if a := c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"kept"`) {
 		t.Errorf("restored: %s", a.Body)
 	}
-	if r := binary.Run(t, s.Env, "backup", dir); r.Status != 1 || !strings.Contains(r.Stderr, "must be new") {
+	if r := binary.Run(t, s.Env, "backup", dir); r.Status != 1 || !strings.Contains(r.Stderr, "already exists") {
 		t.Errorf("a backup over another: %d %s", r.Status, r.Stderr)
 	}
 }
