@@ -186,7 +186,9 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 		return err
 	}
 	if w.ext {
-		var got struct{ Failed int }
+		var got struct {
+			Failed int `json:"failed"`
+		}
 		if bytes.Contains(answer, []byte(`"error"`)) || json.Unmarshal(answer, &got) == nil && got.Failed > 0 {
 			return fmt.Errorf("not all records were written: %.200s", answer)
 		}

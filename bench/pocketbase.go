@@ -72,7 +72,9 @@ func (p *pocketBase) start(ctx context.Context, s *server) (err error) {
 
 // signIn returns a token.
 func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail string) (string, error) {
-	var answer struct{ Token string }
+	var answer struct {
+		Token string `json:"token"`
+	}
 	err := p.call(ctx, s, http.MethodPost, collection+"/auth-with-password", map[string]string{"identity": mail, "password": pocketWord}, &answer)
 	return answer.Token, err
 }
@@ -143,7 +145,9 @@ func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) 
 			if err != nil {
 				return err
 			}
-			var made struct{ ID string }
+			var made struct {
+				ID string `json:"id"`
+			}
 			if err := json.Unmarshal(answer, &made); err != nil {
 				return err
 			}

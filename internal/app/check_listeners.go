@@ -34,7 +34,7 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 			found = append(found, cannotListen(l, err))
 			continue
 		}
-		if other := sharedWith(l.Address, by); other != "" {
+		if other := sharedWith(ctx, l.Address, by); other != "" {
 			found = append(found, service.Finding{
 				State: service.Wrong, What: l.Setting, Says: l.Address + " is the address of " + other + " too", Fix: "give each listener a port of its own",
 			})
@@ -87,7 +87,7 @@ func (c *check) instance() *instance {
 
 // sharedWith returns the setting of another listener of this configuration that has
 // the address; "" when none has.
-func sharedWith(address string, by map[string]string) string {
+func sharedWith(ctx context.Context, address string, by map[string]string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return ""
@@ -97,7 +97,7 @@ func sharedWith(address string, by map[string]string) string {
 		if err != nil || !samePort(port, otherPort) {
 			continue
 		}
-		ips, err := net.LookupHost(host)
+		ips, err := net.DefaultResolver.LookupHost(ctx, host)
 		if ip := net.ParseIP(otherHost); host == "" || err != nil || ip.IsUnspecified() {
 			return setting
 		}

@@ -57,8 +57,8 @@ func newInstance(masters []string, data string) (*instance, error) {
 	if abs, err := filepath.Abs(data); err == nil {
 		i.data = abs
 	}
-	if real, err := filepath.EvalSymlinks(i.data); err == nil {
-		i.data = real
+	if path, err := filepath.EvalSymlinks(i.data); err == nil {
+		i.data = path
 	}
 	return i, nil
 }

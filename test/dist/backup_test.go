@@ -36,7 +36,7 @@ func newBackupUnit(t *testing.T) *backupUnit {
 		case "Environment":
 			u.env = append(u.env, strings.Fields(strings.ReplaceAll(value, "=/", "="+root+"/"))...)
 		case "StateDirectory":
-			for _, dir := range strings.Fields(value) {
+			for dir := range strings.FieldsSeq(value) {
 				if err := os.MkdirAll(filepath.Join(root, "var/lib", dir), 0o700); err != nil {
 					t.Fatal(err)
 				}

@@ -56,7 +56,7 @@ func (c *command) man() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody reads manual pages
 				return err
 			}
 			cmd.Root().DisableAutoGenTag = true

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -43,11 +44,11 @@ func UnknownCommand(parent *cobra.Command, name string) error {
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}
-	text += "\nCommands:"
+	commands := []string{text + "\nCommands:"}
 	for _, cmd := range parent.Commands() {
 		if cmd.IsAvailableCommand() {
-			text += " " + cmd.Name()
+			commands = append(commands, cmd.Name())
 		}
 	}
-	return &UsageError{Message: text, Command: parent}
+	return &UsageError{Message: strings.Join(commands, " "), Command: parent}
 }

@@ -61,6 +61,8 @@ func TestMalformed(t *testing.T) {
 }
 
 // TestCost: a hash is slow enough to hinder guessing, and does not delay a start.
+//
+//nolint:paralleltest // it is timed
 func TestCost(t *testing.T) {
 	h, err := Parse(New("x"))
 	if err != nil {

@@ -116,8 +116,8 @@ func tryLock(name string) (*Lock, error) {
 
 // lockFile is the lock file of a SQLite file, which may have several names.
 func lockFile(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real + lockSuffix
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file + lockSuffix
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		path = filepath.Join(dir, filepath.Base(path))

@@ -76,7 +76,9 @@ var errClaims = fault.New(fault.Denied, "the token's claims are not valid")
 // claimError says which claim of a token is wrong. It quotes nothing of the claims,
 // because it is logged.
 func claimError(raw json.RawMessage, err error) error {
-	var service struct{ Service any }
+	var service struct {
+		Service any `json:"service"`
+	}
 	if json.Unmarshal(raw, &service) == nil && service.Service != nil {
 		return fmt.Errorf("%w: this is a token of a service, which the internal listener accepts", errClaims)
 	}
