@@ -5,6 +5,9 @@
 -- says that the user's own quota takes the place of p_user_limit. After the stamps
 -- they return the quota that held for the user.
 
+-- Citus creates no function in a transaction that has changed shards in parallel.
+SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
+
 ALTER TABLE user_collections ADD COLUMN quota BIGINT;
 
 CREATE FUNCTION sync_own_quota_v1(p_user BIGINT)
