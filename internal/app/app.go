@@ -81,6 +81,7 @@ type App struct {
 	made       map[string]bool // secrets by setting that this process has generated
 	unsaved    map[string]bool // those that are for this process only
 	newFile    bool            // the secrets file was created
+	recorded   bool            // a hash of a secret was recorded
 	newSecrets bool            // Options.NewSecrets
 	hasher     hasher
 }

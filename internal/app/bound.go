@@ -213,25 +213,50 @@ func (a *App) verifySecrets(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// recordAll records what is missing, always in the same order: of two processes that
-// start at once with secrets of their own one is outrun at the first secret, and finds
-// then that it has the wrong ones.
+// recordAll records what is missing, always in the same order and database servers
+// first: of two processes that start at once with secrets of their own one is outrun
+// at the first secret that they share, finds then that it has the wrong ones, and has
+// recorded none in files of its own.
 func (a *App) recordAll(ctx context.Context, patience time.Duration, all map[*opened][]comparison) (outrun bool, err error) {
-	for _, s := range a.opened {
+	servers, files := a.byPlace()
+	for _, s := range servers {
 		found, compared := all[s]
 		if !compared {
 			continue
 		}
 		outrun, err := a.record(ctx, patience, found)
-		if err != nil && s.isEmbedded() {
-			return false, fmt.Errorf("%s: %w", s.name, err)
-		}
 		if outrun {
 			return true, nil
 		}
 		s.secrets.set(err)
 	}
+	if len(a.made) > 0 && slices.ContainsFunc(servers, func(s *opened) bool { return !s.secrets.isDone() }) {
+		return false, nil // secrets that were just generated may be the wrong ones for a server that is away
+	}
+	for _, s := range files {
+		found, compared := all[s]
+		if !compared {
+			continue
+		}
+		if outrun, err := a.record(ctx, patience, found); outrun || err != nil {
+			return outrun, err
+		}
+		s.secrets.set(nil)
+	}
 	return false, nil
+}
+
+// byPlace returns the services that have a database on a server, and those whose
+// databases are SQLite files.
+func (a *App) byPlace() (servers, files []*opened) {
+	for _, s := range a.opened {
+		if s.isEmbedded() {
+			files = append(files, s)
+		} else {
+			servers = append(servers, s)
+		}
+	}
+	return servers, files
 }
 
 // compareAll compares the secrets of all services that are not verified. Hashing takes
@@ -323,11 +348,12 @@ func (a *App) record(ctx context.Context, patience time.Duration, all []comparis
 		changed, err := c.database.SetSecretHash(write, c.setting, c.hash, hash)
 		cancel()
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("%s: %w", c.database.Service, err)
 		}
 		if !changed {
 			return true, nil
 		}
+		a.recorded = true
 		if c.like == different {
 			a.log.Warn("accepted a new secret; what the former has signed is refused from now on", "setting", c.setting, "service", c.database.Service)
 		}
@@ -341,7 +367,7 @@ func (a *App) startSecrets(ctx context.Context) error {
 		a.log.Warn(says, "setting", masterSetting)
 	}
 	err := a.verifySecrets(ctx, startPatience)
-	if _, wrong := errors.AsType[*SecretsError](err); wrong && a.newFile {
+	if _, wrong := errors.AsType[*SecretsError](err); wrong && a.newFile && !a.recorded {
 		// The file with the right secrets is lost. Those of the new one belong to nothing.
 		err = errors.Join(err, os.Remove(filepath.Join(a.data, SecretsFile)))
 	}

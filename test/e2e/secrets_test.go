@@ -239,4 +239,7 @@ func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 		t.Errorf("status %d\n%s", code, other.Output)
 	}
 	same.Await("/readyz", http.StatusOK)
+	// With the right secrets it starts: it has recorded the wrong ones nowhere.
+	write(t, filepath.Join(other.Data, "secrets.toml"), readFile(t, filepath.Join(first.Data, "secrets.toml")))
+	binary.Start(t, other.Data, service)
 }
