@@ -161,7 +161,8 @@ func TestExampleConfiguration(t *testing.T) {
 	byItself := regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(uncommented, "")
 	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
 	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
-	byFile = strings.Replace(byFile, "alg = \"\"\n# The public key", "alg = \"HS256\"\n# The public key", 1) // a key is of an algorithm
+	// A key has an algorithm.
+	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
 		config := filepath.Join(dir, name+".toml")
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
