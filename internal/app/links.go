@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 
 	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/service"
@@ -72,6 +73,34 @@ func (l storageLink) Totals(ctx context.Context, users []tokenserver.User) ([]ac
 // SetQuota implements accounts.Storage.
 func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error {
 	return l.Opened().SetQuota(ctx, owner(u), bytes)
+}
+
+// Export implements accounts.Storage.
+func (l storageLink) Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(int64)) (int64, error) {
+	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, Generation: max(u.Generation, 0)}
+	if u.KeyID() != (tokenserver.KeyID{}) { // not named by its number alone
+		h.Keys = u.KeyID().String()
+	}
+	return l.Opened().WriteExport(ctx, owner(u), h, l.Now(), to, progress)
+}
+
+// Import implements accounts.Storage.
+func (l storageLink) Import(
+	ctx context.Context, from io.Reader, o accounts.ImportOptions, target func(accounts.ExportedUser) (*tokenserver.User, error),
+) (accounts.Imported, error) {
+	im, err := l.Opened().NewImport(from, l.Clock())
+	if err != nil {
+		return accounts.Imported{}, err
+	}
+	u, err := target(accounts.ExportedUser{Account: im.Header.Account, Keys: im.Header.Keys, Generation: im.Header.Generation})
+	if err != nil {
+		return accounts.Imported{}, err
+	}
+	done, err := im.Run(ctx, owner(u), syncstorage.ImportOptions{Preserve: o.Preserve, Merge: o.Merge})
+	return accounts.Imported{
+		Collections: done.Collections, Records: done.Records, Written: done.Written, Expired: done.Expired, Newer: done.Newer,
+		Total: im.Header.Records,
+	}, err
 }
 
 // Quotas implements accounts.Storage.

@@ -33,6 +33,16 @@ func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 	return s.store.Revoked(ctx, s.now().Add(-s.conf.TokenLife()))
 }
 
+// Adopt makes the storage user of an account that another server had, as the account's
+// first sign-in with these keys would, also when new users are not allowed. *Refusal,
+// ErrNoNode.
+func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys KeyID) (User, error) {
+	return s.store.SignIn(ctx, a, SignIn{
+		Generation: At(generation), Keys: keys, Now: s.now(), AllowNew: true,
+		ReleaseRate: s.conf.NodeCapacityReleaseRate, SpannerNode: s.conf.SpannerNodeID,
+	})
+}
+
 // SetAccess allows or denies an account, or takes it off the list.
 func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -48,8 +49,29 @@ type Storage interface {
 	// not set; 0 is no limit.
 	SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error
 
+	// Export writes all that a storage user stores, of one snapshot.
+	Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(records int64)) (records int64, err error)
+
+	// Import reads an export and writes it into the storage user that target returns.
+	Import(ctx context.Context, from io.Reader, o ImportOptions, target func(ExportedUser) (*tokenserver.User, error)) (Imported, error)
+
 	// Quotas reports whether quotas are counted, and whether they are enforced.
 	Quotas() (counted, enforced bool)
+}
+
+// ExportedUser is whose records an export has, as its header says.
+type ExportedUser struct {
+	Account, Keys string
+	Generation    int64
+}
+
+// ImportOptions is what an operator says of an import.
+type ImportOptions struct{ Preserve, Merge bool }
+
+// Imported counts what an import did.
+type Imported struct {
+	Collections, Records, Written, Expired, Newer int64
+	Total                                         int64 // records that the header has
 }
 
 // Total is what a storage user stores by the counters: what has expired and is not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"testing"
 
@@ -33,6 +34,14 @@ func (noStorage) Totals(context.Context, []tokenserver.User) ([]Total, error) {
 
 func (noStorage) SetQuota(context.Context, *tokenserver.User, optional.Of[int64]) error {
 	return errors.New("there is no storage here")
+}
+
+func (noStorage) Export(context.Context, *tokenserver.User, io.Writer, func(int64)) (int64, error) {
+	return 0, errors.New("there is no storage here")
+}
+
+func (noStorage) Import(context.Context, io.Reader, ImportOptions, func(ExportedUser) (*tokenserver.User, error)) (Imported, error) {
+	return Imported{}, errors.New("there is no storage here")
 }
 
 func (noStorage) Quotas() (counted, enforced bool) { return false, false }

@@ -15,7 +15,7 @@ import (
 func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{Shell: sh, state: s}
 	user := &cobra.Command{Use: "user", Short: "Manage accounts and who may sign in"}
-	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied), c.userQuota())
+	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied), c.userQuota(), c.userExport(), c.userImport())
 	node := &cobra.Command{Use: "node", Short: "Manage the storage nodes that accounts are assigned to"}
 	node.AddCommand(c.nodeList(), c.nodeAdd(), c.nodeDrain())
 	cmd := &cobra.Command{Use: "sync"}

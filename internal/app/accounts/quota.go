@@ -65,6 +65,19 @@ func (t *target) args(cmd *cobra.Command, args []string, most int) error {
 	return nil
 }
 
+// check checks how a command names its target.
+func (t *target) check(byUID bool, args []string) error {
+	switch {
+	case byUID && t.uid < 1:
+		return service.Usagef("--uid: invalid value %d: expected a number above 0", t.uid)
+	case !byUID && (t.fxaUID != "" || t.fxaKID != ""):
+		return service.Usagef("--fxa-uid and --fxa-kid need --uid")
+	case !byUID && len(args) == 0:
+		return service.Usagef("ACCOUNT or --uid is required")
+	}
+	return nil
+}
+
 var errNoStorage = errors.New("sync storage is disabled in this configuration: set syncstorage.enabled")
 
 // withTarget runs fn on the local storage users of an account, the current one first, or
@@ -72,13 +85,8 @@ var errNoStorage = errors.New("sync storage is disabled in this configuration: s
 func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tokenserver.User, rest []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		byUID := cmd.Flags().Changed("uid")
-		switch {
-		case byUID && t.uid < 1:
-			return service.Usagef("--uid: invalid value %d: expected a number above 0", t.uid)
-		case !byUID && (t.fxaUID != "" || t.fxaKID != ""):
-			return service.Usagef("--fxa-uid and --fxa-kid need --uid")
-		case !byUID && len(args) == 0:
-			return service.Usagef("ACCOUNT or --uid is required")
+		if err := t.check(byUID, args); err != nil {
+			return err
 		}
 		return c.Run(func(ctx context.Context, args []string) error {
 			if !c.state.storage.IsOpen() {
@@ -130,7 +138,7 @@ func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver
 	if err != nil {
 		return nil, err
 	}
-	elsewhere := ""
+	var away error
 	for _, replaced := range []bool{false, true} {
 		for i := range st.Users {
 			switch u := &st.Users[i]; {
@@ -138,18 +146,23 @@ func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver
 			case s.IsLocal(u):
 				users = append(users, *u)
 			case !replaced:
-				elsewhere = fmt.Sprintf("its storage is on node %s: run the command there with --uid %d --fxa-uid %s --fxa-kid %s",
-					u.Node, u.UID, a.FxAUID, u.KeyID())
+				away = elsewhere(a, u)
 			}
 		}
 	}
 	switch {
-	case elsewhere != "":
-		return nil, fault.New(fault.NotFound, "account "+a.FxAUID+": "+elsewhere)
+	case away != nil:
+		return nil, away
 	case users == nil || users[0].Replaced:
 		return nil, fault.New(fault.NotFound, "account "+a.FxAUID+" has no storage here: it has never signed in, or was deleted")
 	}
 	return users, nil
+}
+
+// elsewhere is the error for an account whose storage is on another node.
+func elsewhere(a tokenserver.Account, u *tokenserver.User) error {
+	return fault.Newf(fault.Conflict, "the storage of account %s is on node %s: run the command there with --uid %d --fxa-uid %s --fxa-kid %s",
+		a.FxAUID, u.Node, u.UID, a.FxAUID, u.KeyID())
 }
 
 func (c *command) userQuota() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
@@ -55,6 +56,9 @@ func (s *Storage) Opened() *syncstorage.Service { return s.opened }
 
 // Now is the present moment of the open service.
 func (s *Storage) Now() syncstorage.Timestamp { return syncstorage.At(s.deps.Clock()) }
+
+// Clock is that of the open service.
+func (s *Storage) Clock() clock.Clock { return s.deps.Clock }
 
 // Engine is the engine that the settings select; false when the service is off
 // or the settings are wrong.

@@ -1,0 +1,184 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/tokenserver"
+)
+
+func (c *command) userExport() *cobra.Command {
+	var (
+		t    target
+		file string
+	)
+	cmd := &cobra.Command{
+		Use:   "export " + targetUse,
+		Short: "Write everything that one account stores, a line of JSON for each record",
+		Long: "Write the records of an account as they are stored, encrypted by its browsers: a header, a line of\n" +
+			"JSON for each collection and each record, and a line at the end that says that it is complete. All\n" +
+			"is of one moment, also while the server runs and browsers write. Open batches and the account's quota\n" +
+			"are left out. A file gets its name when it is complete.\n\n" + targetLong,
+		Example: "  holdfast sync user export 0123456789abcdef0123456789abcdef -o user.ndjson",
+	}
+	t.flags(cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return t.args(cmd, args, 0) }
+	cmd.RunE = c.withTarget(&t, func(ctx context.Context, users []tokenserver.User, _ []string) error {
+		bar := c.Bar("records", 0)
+		defer bar.End()
+		export := func(w io.Writer) error {
+			_, err := c.state.storage.Export(ctx, &users[0], w, bar.Show)
+			return err
+		}
+		if file == "" {
+			return export(c.Stdout)
+		}
+		return service.WriteWhole(file, export)
+	})
+	cmd.Flags().StringVarP(&file, "output", "o", "", "a file (unset: the standard output)")
+	return cmd
+}
+
+func (c *command) userImport() *cobra.Command {
+	var (
+		t target
+		o ImportOptions
+	)
+	cmd := &cobra.Command{
+		Use:   "import " + targetUse + " FILE",
+		Short: "Put the records of an export into the storage of an account",
+		Long: "Put the records of sync user export into an account's storage, on any engine; FILE may be -, the\n" +
+			"standard input. An account that is not known here is made, with the keys of the export, so that its\n" +
+			"browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
+			"With --preserve records keep their times: browsers that knew the other server see nothing new, and\n" +
+			"upload and download nothing. No browser of the account may sync meanwhile: deny the account first.\n" +
+			"Without it the records are written now, and browsers download them all.\n\n" +
+			"A hundred records are written at a time. After a failure what came before is there: import the same\n" +
+			"file again with --merge, which also puts records beside others. Of two records with the same id the\n" +
+			"later stays with --preserve, and otherwise that of the file.\n\n" + targetLong,
+		Example: "  holdfast sync user import 0123456789abcdef0123456789abcdef user.ndjson --preserve",
+	}
+	t.flags(cmd)
+	cmd.Flags().BoolVar(&o.Preserve, "preserve", false, "keep the times of records and collections")
+	cmd.Flags().BoolVar(&o.Merge, "merge", false, "import beside the records that are there, or go on after a failure")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || len(args) == 1 && !cmd.Flags().Changed("uid") {
+			return service.Usagef("FILE is required")
+		}
+		return t.args(cmd, args, 1)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		byUID := cmd.Flags().Changed("uid")
+		if err := t.check(byUID, args); err != nil {
+			return err
+		}
+		return c.Run(func(ctx context.Context, args []string) error {
+			if !c.state.storage.IsOpen() {
+				return errNoStorage
+			}
+			find := func(ExportedUser) (*tokenserver.User, error) {
+				u, err := c.namedUser(&t)
+				return &u, err
+			}
+			if !byUID {
+				find = func(from ExportedUser) (*tokenserver.User, error) { return c.importTarget(ctx, args[0], from) }
+			}
+			return c.importFile(ctx, args[len(args)-1], o, find)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+func (c *command) importFile(ctx context.Context, name string, o ImportOptions, find func(ExportedUser) (*tokenserver.User, error)) error {
+	lines, size := c.Stdin, int64(0)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		lines, size = f, info.Size()
+	}
+	bar := c.Bar("bytes", size)
+	done, err := c.state.storage.Import(ctx, bar.Reader(lines), o, find)
+	bar.End()
+	if done.Records > 0 || err == nil {
+		newer := ""
+		if o.Preserve {
+			newer = fmt.Sprintf(", later here: %d", done.Newer)
+		}
+		fmt.Fprintf(c.Stdout, "records: %d of %d, written: %d, expired: %d%s; collections: %d\n",
+			done.Records, done.Total, done.Written, done.Expired, newer, done.Collections)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("stopped before the end")
+	}
+	if err != nil && done.Written > 0 {
+		err = fmt.Errorf("%w\nthe import is not complete: go on with the same file and --merge, before browsers sync", err)
+	}
+	return err
+}
+
+// importTarget is the storage user that an export is imported into: that of the account,
+// or the first one of an account that has none.
+func (c *command) importTarget(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
+	users, err := c.usersOf(ctx, name)
+	if fault.Is(err, fault.NotFound) && from.Account != "" {
+		return c.adopt(ctx, name, from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	u := &users[0]
+	if from.Account != "" && from.Account != u.Account().FxAUID {
+		return nil, fmt.Errorf("the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
+	}
+	if from.Keys != "" {
+		keys, err := tokenserver.ParseKeyID(from.Keys)
+		if err != nil {
+			return nil, errBadKeys
+		}
+		if keys.ClientState != u.ClientState {
+			return nil, errors.New("the account has other keys here than in the export, so its browsers could not decrypt the records")
+		}
+	}
+	return u, nil
+}
+
+var errBadKeys = errors.New("line 1: keys: expected the id of an account's keys")
+
+// adopt makes the storage user of an account that only the other server has known.
+func (c *command) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
+	s := c.state.opened
+	a, err := s.ParseAccount(name)
+	if err != nil {
+		return nil, err
+	}
+	if from.Account != a.FxAUID {
+		return nil, fmt.Errorf("the export is of account %s, not of %s", from.Account, a.FxAUID)
+	}
+	keys, err := tokenserver.ParseKeyID(from.Keys)
+	if err != nil || from.Generation < 0 {
+		return nil, errBadKeys
+	}
+	u, err := s.Adopt(ctx, a, from.Generation, keys)
+	if err != nil {
+		return nil, fmt.Errorf("make the storage user of account %s: %w", a.FxAUID, err)
+	}
+	if !s.IsLocal(&u) {
+		return nil, elsewhere(a, &u)
+	}
+	fmt.Fprintf(c.Stderr, "made storage user %d of account %s\n", u.UID, a.FxAUID)
+	return &u, nil
+}

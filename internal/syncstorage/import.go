@@ -1,0 +1,340 @@
+package syncstorage
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// ImportOptions is what an operator says of an import.
+type ImportOptions struct {
+	// Preserve keeps the times of records and collections, so that browsers see the
+	// state that they know. Otherwise everything is written now, and they read it anew.
+	Preserve bool
+
+	// Merge lets records be imported beside others. With Preserve the later of two
+	// stays, otherwise that of the import.
+	Merge bool
+}
+
+// Imported counts what an import did with its lines.
+type Imported struct {
+	Collections, Records int64 // that came
+	Written              int64
+	Expired              int64 // were left out
+	Newer                int64 // have a later time here, and stayed
+}
+
+// Faults of an import as a whole.
+var (
+	// ErrNotEmpty refuses to import beside other records.
+	ErrNotEmpty error = fault.New(fault.Conflict, "the user has records here: delete them, or import with --merge")
+	// ErrImportRace means that somebody else wrote during an import.
+	ErrImportRace error = fault.New(fault.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast sync user deny), then import again with --merge")
+)
+
+// A step of an import is a transaction of at most so much, or of one record.
+const (
+	stepRecords = 100
+	stepBytes   = 1 << 20
+)
+
+// Import reads an export. It holds one step of records.
+type Import struct {
+	Header ExportHeader
+
+	lines *bufio.Reader
+	at    int64 // lines read
+	done  Imported
+
+	collection CollectionStamp // that the lines are of
+	open       bool            // its line came and no step of it was written
+	id         string          // of the last record
+	records    []BSO
+	bytes      int
+	complete   bool
+	counted    [2]int64 // by the last line
+
+	service *Service
+	owner   Owner
+	opts    ImportOptions
+	clock   clock.Clock
+	stamps  map[string]Timestamp // of the collections here; without Preserve
+	last    Timestamp            // of the user here; with Preserve
+}
+
+// NewImport reads the header of an export. Each line may be as long as the largest
+// record of any collection makes it.
+func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
+	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
+	line, err := im.line()
+	if errors.Is(err, io.EOF) {
+		return nil, fault.New(fault.Invalid, "the file is empty: expected an export")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := decodeLine(line, &im.Header); err != nil || im.Header.Version != exportVersion {
+		return nil, im.wrong("expected the first line of an export, with \"export\":1")
+	}
+	return im, nil
+}
+
+// Run writes the records of the export, step by step. What came before an error is
+// there; the same file may be imported again with Merge.
+func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
+	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
+	here, err := im.service.store.Collections(ctx, o)
+	if err != nil {
+		return im.done, err
+	}
+	if len(here.Stamps) > 0 && !opts.Merge {
+		return im.done, ErrNotEmpty
+	}
+	im.last = here.Modified
+	for _, c := range here.Stamps {
+		im.stamps[c.Name] = c.Modified
+	}
+	seen := map[string]bool{}
+	for {
+		line, err := im.line()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = im.add(ctx, line, seen)
+		}
+		if errors.Is(err, errCut) {
+			break
+		}
+		if err != nil {
+			return im.done, err
+		}
+	}
+	if err := im.step(ctx); err != nil {
+		return im.done, err
+	}
+	return im.done, im.checkComplete()
+}
+
+// errCut is a last line that was cut off.
+var errCut = errors.New("the last line was cut off")
+
+func (im *Import) checkComplete() error {
+	switch {
+	case !im.complete:
+		return fault.Newf(fault.Invalid, "the export ends early: %d of %d records came, and the line with complete is missing", im.done.Records, im.Header.Records)
+	case im.counted != [2]int64{im.done.Collections, im.done.Records}:
+		return fault.Newf(fault.Invalid, "the export is damaged: %d collections and %d records came, and its last line counts %d and %d",
+			im.done.Collections, im.done.Records, im.counted[0], im.counted[1])
+	}
+	return nil
+}
+
+// wrong is an error in the line that was read last.
+func (im *Import) wrong(format string, args ...any) error {
+	return fault.Newf(fault.Invalid, "line %d: "+format, append([]any{im.at}, args...)...)
+}
+
+// line reads a line without its end: io.EOF when there is none.
+func (im *Import) line() ([]byte, error) {
+	im.at++
+	most := 6*im.service.conf.Limits.largestPayload() + 4096 // a byte of payload takes six characters at most
+	var whole []byte
+	for {
+		part, err := im.lines.ReadSlice('\n')
+		switch {
+		case int64(len(whole)+len(part)) > most:
+			return nil, im.wrong("has more than %d bytes", most)
+		case errors.Is(err, bufio.ErrBufferFull):
+			whole = append(whole, part...)
+			continue
+		case errors.Is(err, io.EOF) && len(whole)+len(part) > 0:
+			if whole = append(whole, part...); !json.Valid(whole) {
+				return nil, errCut
+			}
+			return whole, nil
+		case err != nil:
+			return nil, err
+		case whole == nil:
+			return part, nil
+		}
+		return append(whole, part...), nil
+	}
+}
+
+// largestPayload is the limit of a record in the collection that allows most.
+func (l Limits) largestPayload() int64 {
+	most := l.MaxRecordPayloadBytes
+	for _, c := range l.Collections {
+		most = max(most, c.MaxRecordPayloadBytes)
+	}
+	return most
+}
+
+// decodeLine reads one JSON object with known members and nothing behind it.
+func decodeLine(line []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than an object")
+	}
+	return nil
+}
+
+// add takes a line behind the header.
+func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	var l exportLine
+	switch err := decodeLine(line, &l); {
+	case im.complete:
+		return im.wrong("follows the line with complete, which is the last")
+	case err != nil:
+		return im.wrong("expected a JSON object that is a collection, a record, or complete")
+	case l.Complete:
+		if l.Collections == nil || l.Records == nil || l.Collection != "" || l.ID != nil {
+			return im.wrong("complete must have collections and records")
+		}
+		im.complete, im.counted = true, [2]int64{*l.Collections, *l.Records}
+		return nil
+	case !ValidCollection(l.Collection):
+		return im.wrong("collection must be 1 to %d of A-Z a-z 0-9 . _ -", MaxCollectionName)
+	case l.ID != nil:
+		return im.record(ctx, &l)
+	case seen[l.Collection]:
+		return im.wrong("collection %s came before", l.Collection)
+	}
+	if err := im.step(ctx); err != nil {
+		return err
+	}
+	if err := checkStamp(l.Modified, At(im.clock())); err != nil {
+		return im.wrong("%s", fault.Message(err))
+	}
+	seen[l.Collection] = true
+	im.collection, im.open, im.id = CollectionStamp{l.Collection, l.Modified}, true, ""
+	im.done.Collections++
+	return nil
+}
+
+// record gathers a record for the next step.
+func (im *Import) record(ctx context.Context, l *exportLine) error {
+	b := BSO{ID: *l.ID, Payload: l.Binary, Modified: l.Modified, Expiry: l.Expiry}
+	if l.SortIndex != nil {
+		b.SortIndex = Some(*l.SortIndex)
+	}
+	if l.Payload != nil {
+		b.Payload = []byte(*l.Payload)
+	}
+	now := At(im.clock())
+	most := im.service.Limits(l.Collection).MaxRecordPayloadBytes
+	switch err := b.CheckExported(now); {
+	case l.Collection != im.collection.Name:
+		return im.wrong("a record of %s must follow the line of that collection", l.Collection)
+	case err != nil:
+		return im.wrong("%s", fault.Message(err))
+	case b.ID <= im.id:
+		return im.wrong("records must be in the order of their ids, each once")
+	case b.Modified > im.collection.Modified:
+		return im.wrong("modified is later than that of the collection")
+	case (l.Payload == nil) == (l.Binary == nil):
+		return im.wrong("expected either payload or payloadBase64")
+	case int64(len(b.Payload)) > most:
+		return im.wrong("the payload has %d bytes; this server takes %d (syncstorage.limits.max_record_payload_bytes)", len(b.Payload), most)
+	}
+	im.id = b.ID
+	im.done.Records++
+	if !b.Live(now) {
+		im.done.Expired++
+		return nil
+	}
+	records, size := im.stepLimits()
+	if len(im.records) == records || len(im.records) > 0 && im.bytes+len(b.Payload) > size {
+		if err := im.step(ctx); err != nil {
+			return err
+		}
+	}
+	im.records, im.bytes = append(im.records, b), im.bytes+len(b.Payload)
+	return nil
+}
+
+func (im *Import) stepLimits() (records, size int) {
+	l := im.service.Limits(im.collection.Name)
+	return int(min(stepRecords, l.MaxPostRecords)), int(min(stepBytes, l.MaxPostBytes))
+}
+
+// step writes what was gathered: one transaction. A collection without records has one
+// too.
+func (im *Import) step(ctx context.Context) (err error) {
+	if len(im.records) == 0 && !im.open {
+		return nil
+	}
+	if im.opts.Preserve {
+		err = im.restore(ctx)
+	} else {
+		err = im.post(ctx)
+	}
+	if _, lost := errors.AsType[*PreconditionError](err); lost {
+		err = ErrImportRace
+	}
+	if err != nil {
+		return fmt.Errorf("collection %s, up to line %d: %w", im.collection.Name, im.at, err)
+	}
+	im.open, im.records, im.bytes = false, im.records[:0], 0
+	return nil
+}
+
+// restore writes the records as they are, unless others write beside it: a client
+// that has seen a later time would never ask for them.
+func (im *Import) restore(ctx context.Context) error {
+	restored, err := im.service.Restore(ctx, im.owner, Request{
+		Collection: im.collection.Name, Now: At(im.clock()),
+		// Exactly the last stamp: a wipe sets it back.
+		If: Precondition{UnmodifiedSince: Some(im.last), ModifiedSince: Some(im.last - Tick)},
+	}, Restore{Modified: im.collection.Modified, Records: im.records})
+	if err != nil {
+		return err
+	}
+	im.last = restored.User
+	im.done.Newer += int64(restored.Newer)
+	im.done.Written += int64(len(im.records) - restored.Newer)
+	return nil
+}
+
+// post writes the records as a client would.
+func (im *Import) post(ctx context.Context) error {
+	now := At(im.clock())
+	items := make([]Item, 0, len(im.records))
+	for i := range im.records {
+		b := &im.records[i]
+		u := Update{ID: b.ID, SortIndex: b.SortIndex, Payload: Some(b.Payload)}
+		if b.Expiry != 0 {
+			u.TTL = Some(min((max(int64(b.Expiry-now), 0)+999)/1000, MaxTTL))
+		}
+		items = append(items, Item{Update: u})
+	}
+	name := im.collection.Name
+	posted, err := im.service.Post(ctx, im.owner, Request{
+		Collection: name, Now: now, If: Precondition{UnmodifiedSince: Some(im.stamps[name])},
+	}, BatchQuery{}, items)
+	if err != nil {
+		return err
+	}
+	im.stamps[name] = posted.Modified
+	im.done.Written += int64(len(posted.Success))
+	if len(posted.Failed) > 0 {
+		return fault.Newf(fault.Invalid, "record %s was refused: %s", posted.Failed[0].ID, posted.Failed[0].Reason)
+	}
+	return nil
+}
