@@ -35,6 +35,7 @@ const (
 	CodeChangesExpired       ErrorCode = "CHANGES_EXPIRED"
 	CodeIdempotencyKeyReused ErrorCode = "IDEMPOTENCY_KEY_REUSED"
 	CodeImportIncomplete     ErrorCode = "IMPORT_INCOMPLETE"
+	CodeInstallDeleted       ErrorCode = "INSTALL_DELETED"
 	CodeInternalError        ErrorCode = "INTERNAL_ERROR"
 	CodeLimitExceeded        ErrorCode = "LIMIT_EXCEEDED"
 	CodeMethodNotAllowed     ErrorCode = "METHOD_NOT_ALLOWED"
@@ -64,6 +65,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeIdempotencyKeyReused:
 		return true
 	case CodeImportIncomplete:
+		return true
+	case CodeInstallDeleted:
 		return true
 	case CodeInternalError:
 		return true

@@ -48,6 +48,29 @@ func (in *seenInstall) hasRevoked(id string) bool {
 	return found
 }
 
+// usable reports what an install refuses whatever a token says.
+func (in *seenInstall) usable(t *Token) error {
+	for _, d := range []Deletion{in.Deletion, in.Tenant.Deletion} {
+		switch {
+		case d.FinishedAt != 0:
+			return ErrInstallDeleted
+		case d.StartedAt != 0:
+			return ErrInstallDeleting
+		}
+	}
+	if in.RevokedAt != 0 {
+		return ErrRevoked
+	}
+	after := in.Tenant.TokensAfter
+	if !t.Service {
+		after = max(after, in.TokensAfter)
+	}
+	if after != 0 && !t.Ends.IsZero() && At(t.Issued.Add(time.Second)) <= after { // an iat is in seconds
+		return ErrTokenRevoked
+	}
+	return nil
+}
+
 // size is the memory of the IDs of revoked tokens, in bytes.
 func (in *seenInstall) size() (n int) {
 	for _, id := range in.revoked {

@@ -280,7 +280,7 @@ func TestOldSchemas(t *testing.T) {
 	m.do(t, task(ext.PutTask, "k", `"x"`))
 	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
 	const wide = `{"items":{"pattern":"^[a-z\\p{L}]{900}x0"}}`
-	sc, err := m.store.Register(t.Context(), o, "a", []byte(wide), "", now)
+	sc, err := m.store.Register(t.Context(), o, "a", []byte(wide), "", ext.DefaultQuota(), now)
 	if err == nil {
 		_, err = m.store.SetStatus(t.Context(), o, "a", sc.Version, ext.Active, now)
 	}

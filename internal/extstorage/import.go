@@ -208,7 +208,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 	if err != nil {
 		return false, err
 	}
-	changed, err = s.opts.Registry.Restore(ctx, p.Owner, sc, now)
+	changed, err = s.opts.Registry.Restore(ctx, p.Owner, sc, s.quota(&p.install, now), now)
 	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // also of an error, which may have come too late
 	if err == nil && sc.Status == Active {
 		if im.brought == nil {

@@ -21,6 +21,16 @@ type Install struct {
 	RevokedAt Moment // 0: not
 	CreatedAt Moment
 	UpdatedAt Moment
+
+	Deletion    Deletion    // zero: it is not deleted
+	TokensAfter Moment      // tokens that were issued before are refused; 0: none
+	Tenant      TenantState // only InstallState reads it
+}
+
+// TenantState is what is known of a tenant as a whole.
+type TenantState struct {
+	Deletion    Deletion
+	TokensAfter Moment
 }
 
 // Overrides are quotas that an operator has granted for a time; a field that is
@@ -57,17 +67,24 @@ type Installs interface {
 	Install(ctx context.Context, o Owner) (Install, error)
 
 	// InstallState reads what every request is checked against, at once: what is
-	// registered of an install, the zero Install if nothing is, and the IDs of its
-	// tokens that are revoked and have not expired, in the order of their bytes.
+	// registered of an install and of its tenant, the zero Install if nothing is, and
+	// the IDs of the install's tokens that are revoked and have not expired, in the
+	// order of their bytes.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
 	// SetInstall registers an install, or changes what is registered, as a whole.
-	// One that is revoked stays so unless restore gives it access again. It
-	// returns what is registered then, and whether nothing was before.
+	// One that is revoked stays so unless restore gives it access again. restore also
+	// begins an install that was deleted anew, as Deletions.Reopen does. It returns
+	// what is registered then, and whether nothing was before. ErrInstallDeleted.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
+	// ListInstalls reads at most limit installs of a span that are registered, revoked,
+	// or were deleted, in its order, with their counters; with revoked only those whose
+	// access was ended. Services is not among them.
+	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
+
 	// RevokeInstall ends the access of an install, registered or not. One that is
-	// revoked stays as it is.
+	// revoked stays as it is. ErrInstallDeleted.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 

@@ -47,7 +47,7 @@ func DefaultLimits() Limits {
 // are removed.
 type Quota struct {
 	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size of the values and metadata of an install."`
-	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces of an install that have a key."`
+	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces of an install that have a key or a schema."`
 	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys in one namespace."`
 }
 

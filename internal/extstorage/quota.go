@@ -30,6 +30,11 @@ var quotaOf = map[string]string{
 	"namespaces": "namespaces of the install", "keys": "keys in a namespace", "bytes": "bytes of the install",
 }
 
+// NamespaceQuota is the refusal of a namespace more than a quota allows.
+func NamespaceQuota(q Quota, used int64) *QuotaError {
+	return &QuotaError{What: "namespaces", Limit: q.Namespaces, Used: used}
+}
+
 func (e *QuotaError) Error() string {
 	return fmt.Sprintf("the quota of %d %s is used up: delete records, or ask the operator for a larger quota", e.Limit, quotaOf[e.What])
 }
@@ -43,6 +48,7 @@ func (e *QuotaError) FaultCode() fault.Code { return fault.Quota }
 type Ledger struct {
 	before Counters
 	notes  []note
+	spare  int64 // namespaces that count and are not in the notes
 }
 
 // note is what the install, and the operation's namespace, had after it.
@@ -63,13 +69,17 @@ func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
 }
 
+// Reserve counts namespaces toward the quota that none of the Counters have: those with
+// a schema and no key.
+func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
+
 // Fits reports whether no quota is exceeded after any operation. It is the test
 // for counters of an earlier moment, which are never too low. It does not hold for
 // a put over a row that these still count and that has expired: the key is new, and
 // the counters do not show it.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
-		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces > q.Namespaces || n.keys > q.Keys {
+		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {
 			return false
 		}
 	}
@@ -81,8 +91,8 @@ func (l *Ledger) Fits(q Quota) bool {
 // namespaces, the keys of a namespace in the order in which the write comes to
 // make them more or fewer, bytes.
 func (l *Ledger) Check(q Quota) error {
-	namespaces := func(n *note) (int64, bool) { return n.Namespaces, true }
-	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces, namespaces); err != nil {
+	namespaces := func(n *note) (int64, bool) { return n.Namespaces + l.spare, true }
+	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces+l.spare, namespaces); err != nil {
 		return err
 	}
 	var seen []Namespace

@@ -32,8 +32,16 @@ type Schema struct {
 type Registry interface {
 	// Register adds a draft under the namespace's next version. The newest
 	// SchemasKept versions stay, and the one that is active; older ones go, and
-	// no number comes twice.
-	Register(ctx context.Context, o Owner, ns Namespace, document []byte, by string, now Moment) (Schema, error)
+	// no number comes twice. The namespaces that have a live record or a schema must
+	// not become more than quota.Namespaces: *QuotaError.
+	Register(ctx context.Context, o Owner, ns Namespace, document []byte, by string, quota Quota, now Moment) (Schema, error)
+
+	// DropSchemas deletes one version of a namespace, or with version 0 all of them,
+	// and returns how many that were. ErrSchemaNeeded when the one version is active, or
+	// is the newest, whose number the next one would get. The versions of a namespace
+	// without schemas begin behind all that DropSchemas or a deletion has removed from
+	// the install.
+	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version; ErrNoSchema. What is what it
 	// is to be already stays as it is. Nothing becomes a draft again:
@@ -54,8 +62,8 @@ type Registry interface {
 	// ErrSchemaConflict. Of one that is there already only the status changes, at
 	// the moment UpdatedAt, and to Draft never. What becomes active takes the place
 	// of the version that is, now. A version that Register would drop is not added.
-	// Restore reports whether it changed anything.
-	Restore(ctx context.Context, o Owner, sc Schema, now Moment) (changed bool, err error)
+	// Restore reports whether it changed anything. The quota is that of Register.
+	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
 	// ExportSchemas reads at most limit schemas of an install, in the order of
 	// namespace and version, after a position; the zero SchemaPosition is before all.
@@ -92,6 +100,9 @@ type SchemaPosition struct {
 
 // ErrSchemaConflict is a version that is registered with another document.
 var ErrSchemaConflict error = fault.New(fault.Conflict, "this schema version is already registered with a different document")
+
+// ErrSchemaNeeded is a version that cannot be deleted alone.
+var ErrSchemaNeeded error = fault.New(fault.Conflict, "the active and the newest version of a namespace cannot be deleted alone: deprecate the active one, register another, or delete all")
 
 // ErrNoSchema is a version that was never registered, or is not kept any more.
 var ErrNoSchema error = fault.New(fault.NotFound, "schema version not found")

@@ -138,7 +138,20 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	if err != nil {
 		by = "" // not everybody has one
 	}
-	return s.opts.Registry.Register(ctx, p.Owner, ns, document, by, s.moment())
+	now := s.moment()
+	return s.opts.Registry.Register(ctx, p.Owner, ns, document, by, s.quota(&p.install, now), now)
+}
+
+// DropSchemas deletes one version of a namespace's schemas, or with version 0 all, and
+// returns how many: ErrSchemaNeeded.
+func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
+	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
+	if err != nil {
+		return 0, err
+	}
+	n, err := s.opts.Registry.DropSchemas(ctx, p.Owner, ns, v, s.moment())
+	s.schemas.remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
+	return n, err
 }
 
 // try tries a document with the first records of its namespace. It waits for its

@@ -45,6 +45,7 @@ type Options struct {
 	Registry   Registry
 	Installs   Installs
 	Tokens     Tokens
+	Deletions  Deletions
 	Validators Validators
 	Documents  Documents
 	Config     Config
@@ -74,8 +75,8 @@ type Service struct {
 // NewService returns the service, or fault.Invalid when an option is missing that
 // would be missed only later, or a key for cursors is too short.
 func NewService(o Options) (*Service, error) {
-	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
-		return nil, fault.New(fault.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Validators, Documents and Clock")
+	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
+		return nil, fault.New(fault.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
 	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
 		return nil, fault.New(fault.Invalid, "CursorKeys: at least one key is required, each of at least 32 bytes")
@@ -144,7 +145,8 @@ func (r *Request) withoutSlot(wait func() error) error {
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
 // pass checks a grant against what is registered of its install and against the
-// tokens that were revoked: ErrRevoked, ErrTokenRevoked. Both were read less than
+// tokens that were revoked: ErrInstallDeleted, ErrInstallDeleting, ErrRevoked,
+// ErrTokenRevoked. Both were read less than
 // installAge ago. While the database is away, what is older is not used: the errors
 // are those of the Store.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
@@ -155,8 +157,8 @@ func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err != nil {
 		return Pass{}, err
 	}
-	if in.RevokedAt != 0 {
-		return Pass{}, ErrRevoked
+	if err := in.usable(&g.Token); err != nil {
+		return Pass{}, err
 	}
 	p := Pass{Grant: g, install: in.Install, reread: in.at.Add(installAge)}
 	if g.Token.Service {

@@ -59,6 +59,23 @@ func (s *Service) EachUsage(ctx context.Context, span Span, fn func([]InstallUsa
 	}
 }
 
+// EachInstall hands the installs of the span to fn that are registered, revoked, or were
+// deleted, in their order; with revoked only those whose access was ended.
+func (s *Service) EachInstall(ctx context.Context, span Span, revoked bool, fn func(*InstallUsage) error) error {
+	for {
+		page, err := s.opts.Installs.ListInstalls(ctx, span, revoked, MaxPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			if err := fn(&page[i]); err != nil {
+				return err
+			}
+		}
+		span.After = page[len(page)-1].Owner
+	}
+}
+
 // AuditAll audits the span's installs and hands each to fn, page by page those
 // that have counters, and then those beside them that have lost them. Each audit
 // is of one moment, so that writes beside it are no differences.

@@ -20,6 +20,8 @@ import (
 // of the step is then done, except that a lost connection may leave the result
 // of a write unknown.
 //
+// All methods that write fail with ErrInstallDeleted after Deletions.Close.
+//
 // The contract is the suite in storetest.
 type Store interface {
 	// Apply does the operations of one install in their order, all of them or
@@ -54,7 +56,9 @@ type Store interface {
 	// any installs, and returns how many: records that had expired, the first to
 	// expire first, each with a change of its own, which is made now; changes older
 	// than ChangesKept; answers older than AnswersKept; revocations of tokens that had
-	// expired.
+	// expired; tombstones of installs and tenants that are due, unless an event of
+	// theirs is still to be published. Of an install that is being deleted expired
+	// records go without a change.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
 	// Ping reaches the engine and finds the schema that this binary needs, or
@@ -80,6 +84,13 @@ type Inspector interface {
 	// keys of all records of the span, so who asks bounds it by pages of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]Owner, error)
 
+	// Filled hands fn the installs that have NoticePercent or more of a quota of least,
+	// and those that have overrides, in any order: all that can be near a quota of their
+	// own when none is less than least. fn may be called again from the first install,
+	// after begin. It reads the counters of all installs and namespaces; call it every
+	// few minutes at most.
+	Filled(ctx context.Context, least Quota, now Moment, begin func(), fn func(Filling)) error
+
 	// Totals counts all installs, and the tenants that have more than soft bytes.
 	// It scans the counters of every install; call it at most once a minute.
 	Totals(ctx context.Context, soft int64, now Moment) (Totals, error)
@@ -94,6 +105,7 @@ const (
 	SweptChanges
 	SweptAnswers
 	SweptTokens
+	SweptTombstones
 
 	SweptKinds // how many there are
 )

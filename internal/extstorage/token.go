@@ -13,6 +13,7 @@ import (
 type Token struct {
 	ID      string    // its jti, by which it can be revoked; empty: it has none
 	Service bool      // it is of a service, which speaks for all installs of its tenant
+	Issued  time.Time // zero: it does not say
 	Ends    time.Time // from then on it is refused; zero: never
 }
 
@@ -48,7 +49,7 @@ type Tokens interface {
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
 	// RevokeToken adds a token. One that is revoked already keeps its RevokedAt and
-	// the later of both ExpiresAt.
+	// the later of both ExpiresAt. ErrInstallDeleted.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 

@@ -1,5 +1,7 @@
 package extstorage
 
+import "context"
+
 // Usage is what an install has, as a client sees it.
 type Usage struct {
 	Counters   Counters         // of all namespaces
@@ -41,6 +43,51 @@ type Totals struct {
 	ExpiredPending  int64 // expired records that are still there; ExpiredCounted stands for as many or more
 	TenantsOverSoft int64 // whose installs have more bytes together than they should
 }
+
+// Filling is how much of its quotas an install has.
+type Filling struct {
+	Bytes      int64
+	Namespaces int64 // that have a key or a schema
+	Keys       int64 // of the namespace that has most
+	Registered Install
+}
+
+// NearQuota counts installs by how near they are to a quota: those that have at least
+// each of NearPercents of it.
+type NearQuota struct{ Bytes, Namespaces, Keys [len(NearPercents)]int64 }
+
+// NearPercents are the shares of a quota by which NearQuota counts.
+var NearPercents = [...]int64{NoticePercent, 95}
+
+// add counts an install.
+func (n *NearQuota) add(f *Filling, q Quota) {
+	for i, percent := range NearPercents {
+		for _, c := range []struct {
+			count       *[len(NearPercents)]int64
+			used, limit int64
+		}{{&n.Bytes, f.Bytes, q.Bytes}, {&n.Namespaces, f.Namespaces, q.Namespaces}, {&n.Keys, f.Keys, q.Keys}} {
+			if c.used > 0 && percentOf(c.used, c.limit) >= percent {
+				c.count[i]++
+			}
+		}
+	}
+}
+
+// NearQuota counts the installs that are near a quota of their own.
+func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
+	least, now := s.opts.Config.Quota, s.moment()
+	for tier := range s.opts.Config.Tiers {
+		q := s.opts.Config.QuotaOf(tier)
+		least = Quota{Bytes: min(least.Bytes, q.Bytes), Namespaces: min(least.Namespaces, q.Namespaces), Keys: min(least.Keys, q.Keys)}
+	}
+	err = s.opts.Inspector.Filled(ctx, least, now, func() { near = NearQuota{} }, func(f Filling) {
+		near.add(&f, s.quota(&f.Registered, now))
+	})
+	return near, err
+}
+
+// NoticeFrom is how much of a limit NoticePercent of it is, rounded down.
+func NoticeFrom(limit int64) int64 { return limit/100*NoticePercent + limit%100*NoticePercent/100 }
 
 // ExpiredCounted is how many expired records are counted at most.
 const ExpiredCounted = 10_000

@@ -102,9 +102,32 @@ func scrape(t *testing.T) string {
 	if err != nil || a.Status != http.StatusOK {
 		t.Fatalf("%d %s %v", a.Status, a.Body, err)
 	}
+	useExtension(t, s, client)
 	return s.AwaitAnswer("/metrics", func(_ int, body string) bool {
 		return strings.Contains(body, `holdfast_sweep_rounds_total{outcome="ok"`)
 	})
+}
+
+// useExtension puts a record of an extension, and is refused another one.
+func useExtension(t *testing.T, s *binary.Server, client *http.Client) {
+	t.Helper()
+	const install = "7e000000-0000-4000-8000-000000000011"
+	token := strings.TrimSpace(s.Verb("ext", "token", "--tenant", "7e000000-0000-4000-8000-000000000001", "--install", install, "--namespace", "a=rw"))
+	for key, status := range map[string]int{"k": http.StatusCreated, "k%2F": http.StatusBadRequest} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/ext/v1/installs/"+install+"/namespaces/a/records/"+key, strings.NewReader(`{"value":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != status {
+			t.Fatalf("%s: %d %v", key, resp.StatusCode, err)
+		}
+	}
 }
 
 func parse(t *testing.T, text string) map[string]metric {

@@ -932,7 +932,7 @@ export interface components {
             schemas: number;
         };
         /** @enum {string} */
-        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "SCHEMA_CONFLICT" | "BOUND_REACHED" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
+        ErrorCode: "UNAUTHENTICATED" | "UNAUTHORIZED" | "INSTALL_DELETED" | "NAMESPACE_DENIED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "REVISION_MISMATCH" | "SCHEMA_CONFLICT" | "BOUND_REACHED" | "CHANGES_EXPIRED" | "LIMIT_EXCEEDED" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_FAILED" | "IMPORT_INCOMPLETE" | "IDEMPOTENCY_KEY_REUSED" | "QUOTA_EXCEEDED" | "RATE_LIMITED" | "BULK_PARTIAL_FAILURE" | "INTERNAL_ERROR" | "UNAVAILABLE";
         /** @description What is wrong. */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
@@ -1033,7 +1033,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The token does not allow the request or is for another install, or access to the install has been revoked. */
+        /** @description The token does not allow the request or is for another install, or access to the install has been revoked, or the install was deleted. */
         Denied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];

@@ -23,8 +23,8 @@ type command struct {
 
 func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "ext", Short: "Manage extension storage: tokens, installs, usage, exports and imports"}
-	cmd.AddCommand(c.token(), c.install(), c.usage(), c.audit(), c.export(), c.importInto())
+	cmd := &cobra.Command{Use: "ext", Short: "Manage extension storage: tokens, installs, schemas, usage, exports and imports"}
+	cmd.AddCommand(c.token(), c.install(), c.tenant(), c.schema(), c.usage(), c.audit(), c.export(), c.importInto())
 	return []*cobra.Command{cmd, {
 		// Not for people: the server starts it to try a schema.
 		Use: trialCommandName, Hidden: true, Args: service.Args(),
@@ -52,6 +52,11 @@ type owner struct{ tenant, install string }
 
 func (o *owner) flags(cmd *cobra.Command) {
 	o.optional(cmd)
+	_ = cmd.MarkFlagRequired("tenant")
+}
+
+func (o *owner) tenantFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.tenant, "tenant", "", "`UUID` of the tenant")
 	_ = cmd.MarkFlagRequired("tenant")
 }
 
@@ -107,7 +112,7 @@ func (c *command) token() *cobra.Command {
 		Short: "Create a token for an install, or for a service that acts for installs",
 		Long: "Create a token, signed with the server's own key, and print it. It is valid for one install and the\n" +
 			"named namespaces, with access r (read), w (write) or rw. With --service it is valid on the internal\n" +
-			"listener only, for every install of the tenant.",
+			"listener only, for every install of the tenant; with --schemas it may also write schemas.",
 		Example: "  holdfast ext token --tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n" +
 			"  holdfast ext token --tenant $TENANT --service runner --ttl 720h",
 		Args: service.Args(),
@@ -117,6 +122,9 @@ func (c *command) token() *cobra.Command {
 			}
 			if r.Namespaces, err = parseAccess("--namespace", namespaces, false); err != nil {
 				return err
+			}
+			if r.Schemas && r.Service == "" {
+				return service.Usagef("--schemas needs --service: an install's token may write schemas where it has rw")
 			}
 			made, err := c.state.makeToken(r)
 			if err != nil {
@@ -133,6 +141,7 @@ func (c *command) token() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&namespaces, "namespace", nil, "access to a namespace, as `NS=ACCESS`, such as settings=rw; repeatable")
 	f.StringVar(&r.Service, "service", "", "`NAME` of a service: a-z, 0-9 and -")
+	f.BoolVar(&r.Schemas, "schemas", false, "let the service register and activate schemas")
 	f.DurationVar(&r.TTL, "ttl", time.Hour, "how long the token is valid")
 	f.BoolVar(&asJSON, "json", false, "print JSON with the token, its ID, expiry and URL")
 	cmd.MarkFlagsOneRequired("install", "service")

@@ -68,6 +68,7 @@ type store interface {
 	ext.Registry
 	ext.Installs
 	ext.Tokens
+	ext.Deletions
 }
 
 func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
@@ -97,7 +98,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
-		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Validators: validator, Documents: validator,
+		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Deletions: st, Validators: validator, Documents: validator,
 		Config: s.cfg, CursorKeys: cursorKeys, Clock: d.Clock,
 	})
 	if err != nil {
@@ -140,6 +141,8 @@ var sweepNames = [ext.SweptKinds]string{
 	ext.SweptChanges: "old changes of extensions",
 	ext.SweptAnswers: "old answers of extensions",
 	ext.SweptTokens:  "revocations of expired tokens of extensions",
+
+	ext.SweptTombstones: "entries of deleted installs of extensions",
 }
 
 func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (store, error) {
@@ -245,4 +248,6 @@ var refusals = service.Refusals{
 	{ext.ErrTokenExpired, "bearer-expired"},
 	{ext.ErrTokenRevoked, "bearer-revoked"},
 	{ext.ErrRevoked, "install-revoked"},
+	{ext.ErrInstallDeleted, "install-deleted"},
+	{ext.ErrInstallDeleting, "install-deleted"},
 }

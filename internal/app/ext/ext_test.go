@@ -255,7 +255,7 @@ func TestExtMetrics(t *testing.T) {
 			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 		}
 	}
-	a.WantMetric(t, `storage_namespace_key_count 0`)
+	a.WantMetric(t, `storage_namespace_keys 0`)
 	for i := range 3 {
 		send(http.StatusCreated, "PUT", fmt.Sprintf("/namespaces/a/records/k%d", i), `{"value":1}`)
 	}
@@ -287,12 +287,12 @@ func TestExtMetrics(t *testing.T) {
 		`storage_host_errors_total{code="VALIDATION_FAILED"} 2`,
 		`storage_validation_failures_total 2`,
 		`storage_host_inflight_requests 0`,
-		`storage_namespace_key_count 0`,
+		`storage_namespace_keys 0`,
 	} {
 		a.WantMetric(t, line)
 	}
 	at = at.Add(totalsAge)
-	a.WantMetric(t, `storage_namespace_key_count 3`)
+	a.WantMetric(t, `storage_namespace_keys 3`)
 }
 
 func TestEachOperationHasAName(t *testing.T) {

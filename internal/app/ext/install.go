@@ -2,6 +2,7 @@ package ext
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 func (c *command) install() *cobra.Command {
 	cmd := &cobra.Command{Use: "install", Short: "Manage installs: tier, quotas and access"}
-	cmd.AddCommand(c.installSet(), c.installShow(), c.installRevoke())
+	cmd.AddCommand(c.installSet(), c.installShow(), c.installList(), c.installRevoke(), c.installDelete())
 	return cmd
 }
 
@@ -66,6 +67,12 @@ func (c *command) installSet() *cobra.Command {
 				}
 			}
 			in, _, err := s.RegisterInstall(ctx, install, r, restore)
+			switch {
+			case errors.Is(err, ext.ErrInstallDeleted) && restore:
+				return errors.New("the deletion of the install, or of its tenant, has not finished, or the tenant was deleted: finish it with ext install delete or ext tenant delete; a tenant is restored by ext tenant restore")
+			case errors.Is(err, ext.ErrInstallDeleted):
+				return errors.New("the install was deleted: --restore begins it anew, without its old data")
+			}
 			if err != nil {
 				return err
 			}
@@ -82,7 +89,7 @@ func (c *command) installSet() *cobra.Command {
 	f.Int64Var(&r.Overrides.Keys, "keys", 0, "quota: `N` keys in each namespace")
 	f.StringVar(&until, "until", "", "`TIME` when --bytes, --namespaces and --keys end (default: in 14 days)")
 	f.StringArrayVar(&namespaces, "namespace", nil, "maximum access of tokens to a namespace, as `NS=ACCESS`, such as log=r; repeatable")
-	f.BoolVar(&restore, "restore", false, "restore access after ext install revoke")
+	f.BoolVar(&restore, "restore", false, "restore access after ext install revoke, or begin anew after ext install delete")
 	return cmd
 }
 
@@ -116,7 +123,8 @@ func (c *command) installRevoke() *cobra.Command {
 		Use:   "revoke --tenant T --install I",
 		Short: "Revoke all access of an install; its data is kept",
 		Long: "Revoke all access of an install, registered or not, on every running server within a second. Its\n" +
-			"data is kept. To restore access: ext install set --restore.",
+			"data is kept. To restore access: ext install set --restore. To delete the data:\n" +
+			"ext install delete.",
 		Args: service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 			if err := s.RevokeInstall(ctx, install); err != nil {
@@ -158,6 +166,10 @@ func (c *command) printInstall(s *ext.Service, install ext.Owner, in *ext.Instal
 			all = append(all, fmt.Sprintf("%s=%s", ns, access))
 		}
 		line("namespaces", strings.Join(all, " "))
+	}
+	if d := &in.Deletion; d.StartedAt != 0 {
+		line("deletion began", service.FormatMillis(int64(d.StartedAt)))
+		line("deleted", service.FormatMillis(int64(d.FinishedAt)))
 	}
 	line("revoked", service.FormatMillis(int64(in.RevokedAt)))
 	line("created", service.FormatMillis(int64(in.CreatedAt)))

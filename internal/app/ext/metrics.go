@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,10 @@ type metrics struct {
 	totals ext.Totals
 	asked  time.Time // when totals were read, or could not be
 	known  bool
+
+	near      ext.NearQuota
+	nearAsked time.Time
+	nearKnown bool
 }
 
 // observe registers the metrics of the open service.
@@ -52,7 +57,7 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 		r.latency.WithLabelValues(operation)
 	}
 	for _, code := range []string{
-		"UNAUTHENTICATED", "UNAUTHORIZED", "NAMESPACE_DENIED", "NOT_FOUND", "REVISION_MISMATCH", codeInvalid, "LIMIT_EXCEEDED",
+		"UNAUTHENTICATED", "UNAUTHORIZED", "INSTALL_DELETED", "NAMESPACE_DENIED", "NOT_FOUND", "REVISION_MISMATCH", codeInvalid, "LIMIT_EXCEEDED",
 		"QUOTA_EXCEEDED", "RATE_LIMITED", "CHANGES_EXPIRED", "UNAVAILABLE", "INTERNAL_ERROR",
 	} {
 		r.errors.WithLabelValues(code)
@@ -64,7 +69,7 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 		of         func(*ext.Totals) int64
 	}{
 		{"storage_quota_usage_bytes", "Bytes of all installs, as counted for quotas.", func(t *ext.Totals) int64 { return t.Bytes }},
-		{"storage_namespace_key_count", "Keys in all namespaces.", func(t *ext.Totals) int64 { return t.Keys }},
+		{"storage_namespace_keys", "Keys in all namespaces.", func(t *ext.Totals) int64 { return t.Keys }},
 		{"storage_namespaces", "Namespaces with at least one key.", func(t *ext.Totals) int64 { return t.Namespaces }},
 		{"storage_installs", "Installs that have or had a record.", func(t *ext.Totals) int64 { return t.Installs }},
 		{"storage_tenants_over_soft_limit", "Tenants whose installs have more than 2 GiB together.", func(t *ext.Totals) int64 { return t.TenantsOverSoft }},
@@ -76,6 +81,20 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 			}
 		})
 	}
+	m.Gauge("storage_installs_near_quota", "Installs that have at least so many percent of a quota.", func(set obs.Set) {
+		near, known := r.nearQuota()
+		if !known {
+			return
+		}
+		for i, percent := range ext.NearPercents {
+			for _, of := range []struct {
+				quota string
+				n     int64
+			}{{"bytes", near.Bytes[i]}, {"namespaces", near.Namespaces[i]}, {"keys", near.Keys[i]}} {
+				set(float64(of.n), of.quota, strconv.FormatInt(percent, 10))
+			}
+		}
+	}, "quota", "percent")
 	return r
 }
 
@@ -107,6 +126,23 @@ func (m *metrics) total() (ext.Totals, bool) {
 		m.totals, m.asked, m.known = t, now, err == nil
 	}
 	return m.totals, m.known
+}
+
+// nearAge is how old the counts of installs near a quota may be: they are read from all
+// namespaces.
+const nearAge = 5 * time.Minute
+
+// nearQuota is the service's, if the database could be asked.
+func (m *metrics) nearQuota() (ext.NearQuota, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.now(); m.nearAsked.IsZero() || now.Sub(m.nearAsked) >= nearAge || now.Before(m.nearAsked) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		near, err := m.service.NearQuota(ctx)
+		m.near, m.nearAsked, m.nearKnown = near, now, err == nil
+	}
+	return m.near, m.nearKnown
 }
 
 // countSwept counts the rows that a sweep removes.

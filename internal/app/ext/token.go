@@ -17,6 +17,7 @@ type tokenRequest struct {
 	Owner      ext.Owner                    // of a service, only the tenant
 	Namespaces map[ext.Namespace]ext.Access // of an install
 	Service    string                       // that speaks for installs of the tenant; "" for an install itself
+	Schemas    bool                         // a service may write schemas
 	TTL        time.Duration
 }
 
@@ -70,6 +71,9 @@ func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
 			return t, service.Usagef("--service: invalid name: expected 1 to 64 characters of a-z, 0-9 and -")
 		}
 		claims["service"] = r.Service
+		if r.Schemas {
+			claims["schemas"] = true
+		}
 		if listen := d.Server.InternalListen; listen != "" {
 			t.URL = d.Server.Scheme + "://" + listen + "/internal/ext-storage/install/"
 		}

@@ -16,8 +16,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// Admin serves /ext/installs/ and /ext/tokens on the admin listener, whose token has
-// been asked for: what operators register of installs, and which tokens they revoke.
+// Admin serves /ext/installs/, /ext/tenants/ and /ext/tokens on the admin listener,
+// whose token has been asked for: what operators register of installs, which installs
+// and tenants they delete, and which tokens they revoke.
 type Admin struct {
 	Service *ext.Service
 	Clock   clock.Clock
@@ -26,19 +27,22 @@ type Admin struct {
 // OwnsAdmin reports whether a raw path on the admin listener belongs to extension
 // storage.
 func OwnsAdmin(path string) bool {
-	return strings.HasPrefix(path, "/ext/installs/") || path == adminTokens || strings.HasPrefix(path, adminTokens+"/")
+	return strings.HasPrefix(path, "/ext/installs/") || strings.HasPrefix(path, adminTenants) || path == adminTokens || strings.HasPrefix(path, adminTokens+"/")
 }
 
 // LabelAdmin is Label for the admin listener.
 func LabelAdmin(path string) string {
-	if strings.HasPrefix(path, adminTokens) {
+	switch {
+	case strings.HasPrefix(path, adminTokens):
 		return "tokens"
+	case strings.HasPrefix(path, adminTenants):
+		return "tenants"
 	}
 	return "installs"
 }
 
 // errAdminRoute is a path of the admin listener that does not exist.
-var errAdminRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected /ext/installs/INSTALL, /ext/tokens or /ext/tokens/ID", fault.NotFound}
+var errAdminRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data, /ext/tenants/TENANT/data, /ext/tokens or /ext/tokens/ID", fault.NotFound}
 
 // adminTimeout is the time of an operator's request.
 const adminTimeout = 30 * time.Second
@@ -54,10 +58,15 @@ var adminActions = map[string]func(*exchange) error{
 func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", private)
 	s, err := web.Segments(at.Path)
-	if err == nil && strings.HasPrefix(at.Path, adminTokens) {
+	switch {
+	case err != nil:
+		return errAdminRoute
+	case strings.HasPrefix(at.Path, adminTokens):
 		return h.serveTokens(w, r, s)
+	case len(s) == 4 && s[3] == "data" || strings.HasPrefix(at.Path, adminTenants):
+		return h.serveData(w, r, s)
 	}
-	if err != nil || len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
+	if len(s) != 3 || s[0] != "ext" || s[1] != "installs" {
 		return errAdminRoute
 	}
 	act, ok := adminActions[r.Method]
@@ -196,5 +205,9 @@ func (x *exchange) appendInstall(b []byte, in *ext.Install) []byte {
 	}
 	b = appendMoment(key(b, "revokedAt"), in.RevokedAt)
 	b = appendMoment(key(b, "createdAt"), in.CreatedAt)
+	if d := &in.Deletion; d.StartedAt != 0 {
+		b = appendMoment(key(b, "deletingAt"), d.StartedAt)
+		b = appendMoment(key(b, "deletedAt"), d.FinishedAt)
+	}
 	return append(appendMoment(key(b, "updatedAt"), in.UpdatedAt), '}')
 }

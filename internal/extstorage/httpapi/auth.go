@@ -62,10 +62,13 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 		return unauthenticated(claimError(c.Raw, err))
 	}
 	web.Identify(x.out, client(grant.Owner.Tenant))
-	grant.Token = ext.Token{ID: c.ID, Ends: c.Ends}
+	grant.Token = ext.Token{ID: c.ID, Issued: issued(&c), Ends: c.Ends}
 	x.ask.Grant, x.ask.Caller = grant, ext.Caller{Kind: "token", ID: cmp.Or(c.Subject, c.ID)}
 	return nil
 }
+
+// issued is when a token was made, as far as it says; zero: it does not.
+func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 
 // client names a tenant, to which requests are charged.
 func client(t ext.TenantID) string { return "ext " + string(t) }
@@ -119,4 +122,10 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 		return "", "", fmt.Errorf("%w: tenant_id %w", errClaims, err)
 	}
 	return tenant, service, nil
+}
+
+// mayWriteSchemas reports whether a service's token has the claim schemas.
+func mayWriteSchemas(raw json.RawMessage) bool {
+	var members map[string]json.RawMessage // a struct would take names in any case
+	return json.Unmarshal(raw, &members) == nil && string(members["schemas"]) == "true"
 }

@@ -247,7 +247,9 @@ func statusOf(err error, code fault.Code) (int, string) {
 		return http.StatusConflict, codeMismatch
 	case errors.Is(err, ext.ErrTokenRevoked), errors.Is(err, ext.ErrTokenExpired):
 		return http.StatusUnauthorized, codeStranger
-	case errors.Is(err, ext.ErrSchemaConflict):
+	case errors.Is(err, ext.ErrInstallDeleted), errors.Is(err, ext.ErrInstallDeleting):
+		return http.StatusForbidden, "INSTALL_DELETED"
+	case errors.Is(err, ext.ErrSchemaConflict), errors.Is(err, ext.ErrSchemaNeeded):
 		return http.StatusConflict, "SCHEMA_CONFLICT"
 	case errors.Is(err, ext.ErrKeyReused):
 		return http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED"

@@ -38,6 +38,7 @@ type exchange struct {
 	body   []byte      // whole, of a request that has one and is no stream
 	ask    ext.Request // the grant, the caller, the idempotency key
 
+	schemas bool  // a service may write schemas
 	charged int64 // bytes of memory, for the answer
 }
 

@@ -400,7 +400,7 @@ func TestRefusalsOfOperators(t *testing.T) {
 		{"GET", own + tenant, "", nil, 404, "NOT_FOUND", "install not found"},
 		{"GET", own + tenant + "&x=1", "", nil, 400, "VALIDATION_FAILED", "/x is not a query parameter of this request: expected tenant"},
 		{"POST", own + tenant, `{}`, nil, 405, "METHOD_NOT_ALLOWED", "this path supports DELETE, GET, PUT"},
-		{"GET", "/ext/installs/a/b", "", nil, 404, "NOT_FOUND", "no such path: expected /ext/installs/INSTALL, /ext/tokens or /ext/tokens/ID"},
+		{"GET", "/ext/installs/a/b", "", nil, 404, "NOT_FOUND", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data, /ext/tenants/TENANT/data, /ext/tokens or /ext/tokens/ID"},
 		{"PUT", own + tenant, `{}`, []string{`If-Match: "1"`}, 400, "VALIDATION_FAILED", "/if-match is not supported here: writes of installs take no preconditions"},
 		put(`{"nope":1}`, "/nope is not a member of this object: expected tier, overrides, namespaces, revoked"),
 		put(`{"tier":1}`, "/tier must be a string"),

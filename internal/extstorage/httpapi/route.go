@@ -97,8 +97,8 @@ var actions = [...]map[string]*action{
 	},
 	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, guards: recordGuards, limit: smallBody}},
 	schemas: {
-		http.MethodGet:  {serve: (*exchange).listSchemas, cost: read, params: schemasNames},
-		http.MethodPost: {serve: (*exchange).registerSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: schemaBody},
+		http.MethodGet:  {serve: (*exchange).getSchemas, cost: read, params: schemasNames},
+		http.MethodPost: {serve: (*exchange).postSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: schemaBody},
 	},
 	schema: {
 		http.MethodGet:   {serve: (*exchange).getSchema, cost: read},

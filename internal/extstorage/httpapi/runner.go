@@ -58,6 +58,7 @@ type operation struct {
 	cost    cost
 	guards  guards // of a write
 	stream  bool
+	schema  bool // a write of schemas, for which not every token is good
 	serve   func(*exchange, *fields) error
 }
 
@@ -72,7 +73,14 @@ var operations = map[string]operation{
 	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, guards: itemGuards, serve: (*exchange).batch},
 	"changes":   {names: changesNames, noKey: true, noSpace: true, cost: read, stream: true, serve: func(x *exchange, f *fields) error { return x.changes(f) }},
 	"usage":     {noKey: true, noSpace: true, cost: read, serve: func(x *exchange, _ *fields) error { return x.usage() }},
+
+	"schemas":        {names: schemasNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.listSchemas(f) }},
+	"registerSchema": {names: []string{"schema"}, noKey: true, cost: write, guards: schemaGuards, schema: true, serve: (*exchange).registerSchema},
+	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, guards: schemaGuards, schema: true, serve: (*exchange).setSchemaOf},
 }
+
+// errSchemas refuses writes of schemas by a token that does not say so.
+var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext token --service NAME --schemas has it", fault.Denied}
 
 // anyOperation are the members of all envelopes.
 var anyOperation = func() []string {
@@ -134,10 +142,11 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	if err != nil {
 		return unauthenticated(err)
 	}
+	x.schemas = mayWriteSchemas(c.Raw)
 	web.Identify(x.out, client(tenant))
 	x.ask.Grant = ext.Grant{
 		Owner: ext.Owner{Tenant: tenant}, Every: ext.Read | ext.Modify,
-		Token: ext.Token{ID: c.ID, Service: true, Ends: c.Ends},
+		Token: ext.Token{ID: c.ID, Service: true, Issued: issued(&c), Ends: c.Ends},
 	}
 	x.ask.Caller = ext.Caller{Kind: "runner", ID: service}
 	if id := x.in.Header.Get("X-Invocation-Id"); id != "" {
@@ -171,7 +180,7 @@ func (x *exchange) envelope() error {
 	word := f.text("operation")
 	op, ok := operations[word]
 	if !ok {
-		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes or usage")
+		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes, usage, schemas, registerSchema or setSchema")
 	}
 	if ok {
 		x.in.Pattern = word // who counts requests reads it there
@@ -181,6 +190,9 @@ func (x *exchange) envelope() error {
 	}
 	if err := x.rates.take(x.out, x.ask.Grant.Owner, op.cost); err != nil {
 		return err
+	}
+	if op.schema && !x.schemas {
+		return errSchemas
 	}
 	if x.readPlace(f, &op); f.err != nil {
 		return f.err

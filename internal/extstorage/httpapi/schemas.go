@@ -11,9 +11,11 @@ import (
 // schemasNames are the arguments of a listing of schemas.
 var schemasNames = []string{"cursor", "limit"}
 
-func (x *exchange) listSchemas() error {
-	cursor, limit := x.query.text("cursor"), pageLimit(x.query)
-	if err := x.query.fault(); err != nil {
+func (x *exchange) getSchemas() error { return x.listSchemas(x.query) }
+
+func (x *exchange) listSchemas(a arguments) error {
+	cursor, limit := a.text("cursor"), pageLimit(a)
+	if err := a.fault(); err != nil {
 		return err
 	}
 	page, next, err := x.service.Schemas(x.ctx(), x.ask, x.route.namespace, cursor, limit)
@@ -70,8 +72,9 @@ func (x *exchange) getSchema() error {
 	return x.answer(http.StatusOK, b)
 }
 
-func (x *exchange) registerSchema() error {
-	f := parseFields(x.body, "", "schema")
+func (x *exchange) postSchema() error { return x.registerSchema(parseFields(x.body, "", "schema")) }
+
+func (x *exchange) registerSchema(f *fields) error {
 	raw, ok := f.find("schema")
 	if !ok {
 		f.fail("schema", "is required: a JSON Schema document")
@@ -83,7 +86,9 @@ func (x *exchange) registerSchema() error {
 	if err != nil {
 		return under("/schema", err)
 	}
-	x.out.Header().Set("Location", x.target+"/"+strconv.Itoa(int(sc.Version)))
+	if x.target != "" {
+		x.out.Header().Set("Location", x.target+"/"+strconv.Itoa(int(sc.Version)))
+	}
 	return x.answer(http.StatusCreated, appendSchema(nil, &sc))
 }
 
@@ -93,9 +98,21 @@ func (x *exchange) setSchema() error {
 		return err
 	}
 	f := parseFields(x.body, "", "status")
-	status := f.text("status")
-	if f.err != nil {
-		return f.err
+	return x.setStatus(version, f.text("status"), f.err)
+}
+
+// setSchemaOf is setSchema of an envelope.
+func (x *exchange) setSchemaOf(f *fields) error {
+	version := f.integer("version", 1, maxVersion)
+	if !version.Set {
+		f.fail("version", "is required")
+	}
+	return x.setStatus(ext.SchemaVersion(version.Value), f.text("status"), f.err)
+}
+
+func (x *exchange) setStatus(version ext.SchemaVersion, status string, err error) error {
+	if err != nil {
+		return err
 	}
 	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before anything is done
 		return err

@@ -77,6 +77,7 @@ type backend interface {
 	ext.Registry
 	ext.Installs
 	ext.Tokens
+	ext.Deletions
 }
 
 // engines are the stores on which a test of the answers runs.
@@ -147,7 +148,7 @@ func start(t testing.TB, with setup) *server {
 	}
 	validator := newValidator()
 	s.service, err = ext.NewService(ext.Options{
-		Store: s.store, Inspector: s.store, Registry: s.store, Installs: s.store, Tokens: s.store, Validators: validator, Documents: validator,
+		Store: s.store, Inspector: s.store, Registry: s.store, Installs: s.store, Tokens: s.store, Deletions: s.store, Validators: validator, Documents: validator,
 		Config: config, CursorKeys: [][]byte{[]byte(strings.Repeat("c", 32))}, Clock: s.clock.Now, After: with.after,
 	})
 	if err != nil {

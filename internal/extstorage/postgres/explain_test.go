@@ -108,7 +108,7 @@ func hot() []step {
 		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100, 1000}, []string{key}},
 		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
 		{"usage", sqlUsage, []any{tenant, install, at}, nil},
-		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at, 100}, []string{lock, schemas}},
+		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at, 100, 32}, []string{lock, schemas}},
 		{"set a status", sqlSchemaStatus, []any{tenant, install, "ns-1", 1, "active", at}, []string{lock, schemas}},
 		{"schemas", sqlSchemas, []any{tenant, install, "ns-1", 3, 2, 100}, []string{schemas}},
 		{"schema", sqlSchema, []any{tenant, install, "ns-1", 3}, []string{schemas}},
@@ -118,6 +118,10 @@ func hot() []step {
 		{"revoked tokens", sqlRevokedTokens, []any{tenant, install, at}, []string{tokens}},
 		{"revoke a token", sqlRevokeToken, []any{tenant, install, "new", at, at}, nil},
 		{"sweep tokens", sqlSweepTokens, []any{tenant, install, []string{"token-1"}, later}, []string{tokens}},
+		{"set an install", sqlSetInstall, []any{tenant, install, "", "{}", nil, nil, at, true}, []string{lock}},
+		{"the next install", sqlNextInstall, []any{tenant, "00000000-0000-0000-0000-000000000000"}, []string{key, lock, schemas, names, changes, answers, tokens}},
+		{"close an install", sqlClose, []any{tenant, install, at}, []string{lock}},
+		{"delete some", sqlDelete, []any{tenant, install, at, 10, 1000, later, `"admin"`, `""`}, []string{lock}},
 		{"sweep", sqlSweep, []any{tenant, install, later, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
 	}
 }
@@ -171,7 +175,7 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	at := filledAt + 60*24*3_600_000
 	got, err := New(db, Options{}).Totals(t.Context(), 2*400*54-1, at)
-	want := ext.Totals{Installs: 3120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: ext.ExpiredCounted, TenantsOverSoft: 60}
+	want := ext.Totals{Installs: 120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: ext.ExpiredCounted, TenantsOverSoft: 60}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -39,10 +40,14 @@ type installRow struct {
 	granted                          []byte
 	namespaces                       []byte // nil: NULL
 	until, revoked, created, updated pgtype.Timestamptz
+
+	deleting, deletedAt, tokensAfter pgtype.Timestamptz
+	deletion                         []byte
 }
 
 func (r *installRow) columns() []any {
-	return []any{&r.tier, &r.granted, &r.until, &r.namespaces, &r.revoked, &r.created, &r.updated}
+	return []any{&r.tier, &r.granted, &r.until, &r.namespaces, &r.revoked, &r.created, &r.updated,
+		&r.deleting, &r.deletedAt, &r.deletion, &r.tokensAfter}
 }
 
 func (r *installRow) install() (in ext.Install, err error) {
@@ -57,6 +62,11 @@ func (r *installRow) install() (in ext.Install, err error) {
 	}
 	in.Tier, in.Overrides = r.tier, ext.Overrides{Quota: ext.Quota(quota), Until: momentOf(r.until)}
 	in.RevokedAt, in.CreatedAt, in.UpdatedAt = momentOf(r.revoked), momentOf(r.created), momentOf(r.updated)
+	in.TokensAfter = momentOf(r.tokensAfter)
+	in.Deletion = ext.Deletion{StartedAt: momentOf(r.deleting), FinishedAt: momentOf(r.deletedAt)}
+	if err := json.Unmarshal(r.deletion, &in.Deletion.Deleted); err != nil {
+		return ext.Install{}, broken(err)
+	}
 	return in, nil
 }
 
@@ -82,13 +92,18 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 		all := string(text)
 		namespaces = &all
 	}
-	var revoked, made pgtype.Timestamptz
+	var answer []int64
 	_, err = s.db.QueryRow(ctx, sqlSetInstall, []any{string(o.Tenant), string(o.Install), r.Tier,
-		string(granted), moment(r.Overrides.Until), namespaces, now(at), restore}, &revoked, &made, &created)
-	if err != nil {
-		return ext.Install{}, false, err
+		string(granted), moment(r.Overrides.Until), namespaces, now(at), restore}, &answer)
+	switch {
+	case err != nil:
+		return ext.Install{}, false, refusedClosed(err)
+	case len(answer) != 4:
+		return ext.Install{}, false, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", sqlSetInstall.Name, answer))
 	}
-	return ext.Install{Registration: r, RevokedAt: momentOf(revoked), CreatedAt: momentOf(made), UpdatedAt: at}, created, nil
+	return ext.Install{
+		Registration: r, RevokedAt: ext.Moment(answer[0]), CreatedAt: ext.Moment(answer[1]), TokensAfter: ext.Moment(answer[2]), UpdatedAt: at,
+	}, answer[3] == 1, nil
 }
 
 // RevokeInstall implements extstorage.Installs.
@@ -97,5 +112,5 @@ func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, at ext.Moment) e
 		return err
 	}
 	_, err := s.db.Exec(ctx, sqlRevokeInstall, string(o.Tenant), string(o.Install), now(at))
-	return err
+	return refusedClosed(err)
 }

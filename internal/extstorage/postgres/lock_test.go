@@ -138,7 +138,7 @@ func TestTwoAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	versions := map[ext.SchemaVersion]bool{}
 	answers := a.Race(t, holdInstall, `COMMIT`, func(int) error {
-		schema, err := a.store.Register(t.Context(), install, "toys", []byte(`true`), "", start)
+		schema, err := a.store.Register(t.Context(), install, "toys", []byte(`true`), "", ext.DefaultQuota(), start)
 		mu.Lock()
 		defer mu.Unlock()
 		versions[schema.Version] = true

@@ -16,7 +16,7 @@ import (
 )
 
 // Register implements extstorage.Registry.
-func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, at ext.Moment) (ext.Schema, error) {
+func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, quota ext.Quota, at ext.Moment) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
 	}
@@ -25,12 +25,32 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 	if by != "" {
 		creator = &by
 	}
+	var version int64
 	_, err := s.db.QueryRow(ctx, sqlRegister,
-		[]any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at), int32(ext.SchemasKept)}, &schema.Version)
-	if err != nil {
-		return ext.Schema{}, err
+		[]any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at), int32(ext.SchemasKept), quota.Namespaces}, &version)
+	switch {
+	case err != nil:
+		return ext.Schema{}, refusedClosed(err)
+	case version < 0:
+		return ext.Schema{}, ext.NamespaceQuota(quota, -version)
 	}
+	schema.Version = ext.SchemaVersion(version)
 	return schema, nil
+}
+
+// DropSchemas implements extstorage.Registry.
+func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, at ext.Moment) (n int, err error) {
+	if err := o.Check(); err != nil {
+		return 0, err
+	}
+	_, err = s.db.QueryRow(ctx, sqlDropSchemas, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), now(at)}, &n)
+	switch {
+	case err != nil:
+		return 0, refusedClosed(err)
+	case n < 0:
+		return 0, ext.ErrSchemaNeeded
+	}
+	return n, nil
 }
 
 // SetStatus implements extstorage.Registry.
@@ -45,7 +65,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), string(status), now(at)}, &fields)
 	switch {
 	case err != nil:
-		return ext.Schema{}, err
+		return ext.Schema{}, refusedClosed(err)
 	case fields == nil:
 		return ext.Schema{}, ext.ErrNoSchema
 	}

@@ -2,16 +2,18 @@ package postgres
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // restore does a write that takes over what was written elsewhere. It is rare, so
-// ext_apply_v1 does not know of it: what the write made of revisions and moments is
+// ext_apply_v2 does not know of it: what the write made of revisions and moments is
 // corrected in the same transaction.
 func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var refused error
@@ -63,7 +65,7 @@ func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 }
 
 // Restore implements extstorage.Registry.
-func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, at ext.Moment) (bool, error) {
+func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota, at ext.Moment) (bool, error) {
 	if err := o.Check(); err != nil {
 		return false, err
 	}
@@ -74,13 +76,19 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, at ext.
 	var result string
 	_, err := s.db.QueryRow(ctx, sqlRestoreSchema, []any{
 		string(o.Tenant), string(o.Install), string(sc.Namespace), int32(sc.Version), string(sc.Status), now(sc.CreatedAt), now(sc.UpdatedAt), creator,
-		string(sc.Document), now(at), int32(ext.SchemasKept),
+		string(sc.Document), now(at), int32(ext.SchemasKept), quota.Namespaces,
 	}, &result)
 	switch {
 	case err != nil:
-		return false, err
+		return false, refusedClosed(err)
 	case result == "conflict":
 		return false, ext.ErrSchemaConflict
+	case result != "changed" && result != "same":
+		used, err := strconv.ParseInt(result, 10, 64)
+		if err != nil {
+			return false, fault.Wrap(fault.Internal, "internal error", err)
+		}
+		return false, ext.NamespaceQuota(quota, used)
 	}
 	return result == "changed", nil
 }

@@ -221,7 +221,7 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns the
+// applyAll calls ext_apply_all_v2, or ext_apply_v2 for a single write. It returns the
 // outcomes of the writes up to the first that is refused or was done before.
 func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
@@ -249,11 +249,11 @@ func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) 
 // isRefusal reports whether a write was refused, and not the call.
 func isRefusal(err error) bool {
 	_, item := errors.AsType[*ext.ItemError](err)
-	return item || errors.Is(err, ext.ErrKeyReused)
+	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
-// argumentsOfAll are those of ext_apply_all_v1: after the owner arrays of what
-// ext_apply_v1 has for each write.
+// argumentsOfAll are those of ext_apply_all_v2: after the owner arrays of what
+// ext_apply_v2 has for each write.
 func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
 	var arrays []array
 	for _, a := range all {
@@ -272,7 +272,7 @@ func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
 	return args
 }
 
-// argument appends an argument of ext_apply_v1.
+// argument appends an argument of ext_apply_v2.
 func (a *array) argument(arg any) {
 	switch v := arg.(type) {
 	case string:

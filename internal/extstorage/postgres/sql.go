@@ -11,11 +11,11 @@ import (
 // in a SELECT, which is why none is in a FROM.
 var (
 	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
-		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+		SELECT ext_apply_v2($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
 			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz, $23::text[])`}
 	sqlApplyAll = pgdb.Statement{Name: "ext.apply_all", SQL: `
-		SELECT ext_apply_all_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+		SELECT ext_apply_all_v2($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
 			$16::timestamptz[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[], $22::timestamptz[], $23::text[])`}
 
@@ -31,8 +31,8 @@ var (
 	sqlRestore = pgdb.Statement{Name: "ext.restore", SQL: `
 		SELECT ext_restore_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[])`}
 	sqlRestoreSchema = pgdb.Statement{Name: "ext.restore_schema", SQL: `
-		SELECT ext_restore_schema_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
-			$10::timestamptz, $11::integer)`}
+		SELECT ext_restore_schema_v2($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
+			$10::timestamptz, $11::integer, $12::bigint)`}
 	sqlExportSchemas = pgdb.Statement{Name: "ext.export_schemas", SQL: `
 		SELECT namespace, schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas
@@ -55,13 +55,23 @@ var (
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, token_id FROM ext_storage_revoked_tokens
 		WHERE expires_at <= $1::timestamptz ORDER BY expires_at LIMIT $2::bigint`}
 	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
-		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
+		SELECT ext_sweep_v2($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
+	sqlDueTombstones = pgdb.Statement{Name: "ext.sweep_due_tombstones", SQL: `
+		SELECT i.tenant_id::text, i.extension_install_id::text, 0::bigint, '' FROM ext_storage_installs i
+		WHERE i.kept_until <= $1::timestamptz
+			AND NOT EXISTS (SELECT FROM ext_storage_outbox e WHERE e.tenant_id = i.tenant_id AND e.extension_install_id = i.extension_install_id
+				AND e.part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+			AND NOT EXISTS (SELECT FROM ext_storage_outbox_refused e WHERE e.tenant_id = i.tenant_id AND e.extension_install_id = i.extension_install_id)
+		ORDER BY i.kept_until LIMIT $2::bigint`}
+	sqlForget = pgdb.Statement{Name: "ext.forget", SQL: `SELECT ext_forget_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 )
 
 // Schemas and installs.
 var (
 	sqlRegister = pgdb.Statement{Name: "ext.register", SQL: `
-		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer)`}
+		SELECT ext_register_v2($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer, $8::bigint)`}
+	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", SQL: `
+		SELECT ext_drop_schemas_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::timestamptz)`}
 	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `
 		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
 	// The size of a document is kept nowhere. Those larger than the last parameter
@@ -87,45 +97,36 @@ var (
 	sqlInstall = pgdb.Statement{Name: "ext.install", SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
-	// The first line is the install's, if it is registered; the others are of tokens.
+	// A line is the install's, if it is registered, and one the tenant's; the others
+	// are of tokens.
 	sqlInstallState = pgdb.Statement{Name: "ext.install_state", SQL: `
-		SELECT ` + installColumns + `, ''
-		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
+		SELECT ` + installColumns + `, CASE WHEN extension_install_id = $2::uuid THEN '' ELSE 'tenant' END, ''
+		FROM ext_storage_installs i
+		WHERE tenant_id = $1::uuid AND extension_install_id IN ($2::uuid, '00000000-0000-0000-0000-000000000000')
 		UNION ALL
-		SELECT '', '{}', NULL, NULL, NULL, NULL, NULL, token_id FROM ext_storage_revoked_tokens
+		SELECT '', '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'token', token_id FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz`}
 	sqlRevokedTokens = pgdb.Statement{Name: "ext.revoked_tokens", SQL: `
 		SELECT token_id, expires_at, revoked_at FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz
 		ORDER BY token_id`}
 	sqlRevokeToken = pgdb.Statement{Name: "ext.revoke_token", SQL: `
-		INSERT INTO ext_storage_revoked_tokens AS t (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
-		VALUES ($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::timestamptz)
-		ON CONFLICT (tenant_id, extension_install_id, token_id) DO UPDATE
-		SET expires_at = EXCLUDED.expires_at WHERE t.expires_at < EXCLUDED.expires_at`}
+		SELECT ext_revoke_token_v1($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::timestamptz)`}
 	sqlSweepTokens = pgdb.Statement{Name: "ext.sweep_tokens", SQL: `
 		DELETE FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND token_id = ANY ($3::text[]) AND expires_at <= $4::timestamptz`}
 	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", SQL: `
-		INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
-		VALUES ($1::uuid, $2::uuid, $3::text, $4::text::jsonb, $5::timestamptz, $6::text::jsonb, $7::timestamptz, $7::timestamptz)
-		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
-		SET tier = EXCLUDED.tier, overrides = EXCLUDED.overrides, override_until = EXCLUDED.override_until, namespaces = EXCLUDED.namespaces,
-			revoked_at = CASE WHEN $8::boolean THEN NULL ELSE i.revoked_at END, updated_at = EXCLUDED.updated_at
-		RETURNING revoked_at, created_at, xmax = 0`}  // which it is of a new row
-	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", SQL: `
-		INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, revoked_at, created_at, updated_at)
-		VALUES ($1::uuid, $2::uuid, '', $3::timestamptz, $3::timestamptz, $3::timestamptz)
-		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
-		SET revoked_at = EXCLUDED.revoked_at, updated_at = EXCLUDED.updated_at WHERE i.revoked_at IS NULL`}
+		SELECT ext_set_install_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::timestamptz, $6::text, $7::timestamptz, $8::boolean)`}
+	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", SQL: `SELECT ext_revoke_install_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 )
 
 // installColumns are those of ext_storage_installs i, which may have no row.
-const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'), i.override_until, i.namespaces::text, i.revoked_at, i.created_at, i.updated_at`
+const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'), i.override_until, i.namespaces::text, i.revoked_at, i.created_at, i.updated_at,
+	i.deleting_at, i.deleted_at, coalesce(i.deletion::text, '{}'), i.tokens_after`
 
 // counted tells the counters of ext_storage_usage u from a row that a write has
-// made which was refused: as its lock, and without a word.
-const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, u.change_seq) <> (0, 0, 0, 0)`
+// made which was refused: as its lock, and without a word. A tombstone is none either.
+const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
 // within are the bounds of a span: the owner behind which it begins, and its last.
 // Those of the tenant alone tell the planner how much of a table is between them.
@@ -213,10 +214,35 @@ var (
 			AND ` + within(`i`) + `
 		WHERE ` + within(`u`) + ` AND ` + counted + `
 		ORDER BY u.tenant_id, u.extension_install_id LIMIT $5::bigint`}
+	sqlListInstalls = pgdb.Statement{Name: "ext.list_installs", SQL: `
+		SELECT i.tenant_id::text, i.extension_install_id::text, coalesce(u.bytes_used, 0)::bigint, coalesce(u.keys_count, 0)::bigint,
+			coalesce(u.namespaces_count, 0)::bigint, ` + installColumns + `
+		FROM ext_storage_installs i
+		LEFT JOIN ext_storage_usage u ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
+			AND ` + within(`u`) + `
+		WHERE ` + within(`i`) + ` AND (NOT $6::boolean OR i.revoked_at IS NOT NULL)
+			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'
+		ORDER BY i.tenant_id, i.extension_install_id LIMIT $5::bigint`}
 	sqlUncounted = pgdb.Statement{Name: "ext.uncounted", SQL: `
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
 		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
+	// Subqueries by install, which every shard of Citus can do alone.
+	sqlFilled = pgdb.Statement{Name: "ext.filled", SQL: `
+		SELECT u.bytes_used, u.namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)::bigint, ` + installColumns + `
+		FROM ext_storage_usage u
+		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
+		LEFT JOIN (
+			SELECT tenant_id, extension_install_id, max(keys_count) AS keys FROM ext_storage_namespaces GROUP BY tenant_id, extension_install_id
+		) n ON n.tenant_id = u.tenant_id AND n.extension_install_id = u.extension_install_id
+		LEFT JOIN (
+			SELECT s.tenant_id, s.extension_install_id, count(DISTINCT s.namespace) FILTER (WHERE m.namespace IS NULL) AS namespaces
+			FROM ext_storage_schemas s
+			LEFT JOIN ext_storage_namespaces m ON m.tenant_id = s.tenant_id AND m.extension_install_id = s.extension_install_id AND m.namespace = s.namespace
+			GROUP BY s.tenant_id, s.extension_install_id
+		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
+		WHERE u.closed_seq IS NULL AND (u.bytes_used >= $1::bigint OR u.namespaces_count + coalesce(s.namespaces, 0) >= $2::bigint
+			OR n.keys >= $3::bigint OR i.override_until > $4::timestamptz)`}
 	// By the order, what has expired is counted in its index. Citus asks every
 	// shard, and has no subqueries among the columns then.
 	sqlTotals = pgdb.Statement{Name: "ext.totals", SQL: `
@@ -226,7 +252,7 @@ var (
 				coalesce(sum(namespaces), 0)::bigint AS namespaces, count(*) FILTER (WHERE bytes > $1::bigint) AS over_soft
 			FROM (
 				SELECT tenant_id, count(*) AS installs, sum(bytes_used) AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
-				FROM ext_storage_usage GROUP BY tenant_id
+				FROM ext_storage_usage u WHERE ` + counted + ` GROUP BY tenant_id
 			) tenants
 		) has, (
 			SELECT count(*) AS expired FROM (

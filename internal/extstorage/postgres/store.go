@@ -49,6 +49,7 @@ var (
 	_ ext.Registry  = (*Store)(nil)
 	_ ext.Installs  = (*Store)(nil)
 	_ ext.Tokens    = (*Store)(nil)
+	_ ext.Deletions = (*Store)(nil)
 )
 
 // Options of a Store.

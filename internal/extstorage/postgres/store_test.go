@@ -60,7 +60,7 @@ func harness(t testing.TB, url string, fault func(point string) error) storetest
 func harnessOn(db *pgdb.DB) storetest.Harness {
 	s := postgres.New(db, postgres.Options{})
 	return storetest.Harness{
-		Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s,
+		Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s, Deletions: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
 		Damage: func(t testing.TB, sql string) {
 			if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "damage", SQL: sql}); err != nil {
@@ -235,7 +235,7 @@ func schemasAndInstalls(t *testing.T, s *postgres.Store, o ext.Owner) {
 	ctx := t.Context()
 	const by = "c0000000-0000-4000-8000-000000000001"
 	for v := ext.SchemaVersion(1); v <= 2; v++ {
-		if _, err := s.Register(ctx, o, "toys", []byte(`{"type":"object"}`), map[ext.SchemaVersion]string{2: by}[v], start); err != nil {
+		if _, err := s.Register(ctx, o, "toys", []byte(`{"type":"object"}`), map[ext.SchemaVersion]string{2: by}[v], ext.DefaultQuota(), start); err != nil {
 			t.Fatal(err)
 		}
 		schema, err := s.SetStatus(ctx, o, "toys", v, ext.Active, start+1)

@@ -26,6 +26,8 @@ var sweeps = [ext.SweptKinds]sweep{
 	ext.SweptChanges: {sqlDueChanges, func(m ext.Moment) ext.Moment { return m - ext.Moment(ext.ChangesKept.Milliseconds()) }},
 	ext.SweptAnswers: {sqlDueAnswers, func(m ext.Moment) ext.Moment { return m - ext.Moment(ext.AnswersKept.Milliseconds()) }},
 	ext.SweptTokens:  {sqlDueTokens, func(m ext.Moment) ext.Moment { return m }},
+
+	ext.SweptTombstones: {sqlDueTombstones, func(m ext.Moment) ext.Moment { return m }},
 }
 
 // Sweep implements extstorage.Store. Every install is a transaction of its own,
@@ -70,6 +72,13 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, at, due ext.Moment, l
 			continue
 		}
 		var n int
+		if kind == ext.SweptTombstones {
+			if _, err := s.db.QueryRow(ctx, sqlForget, []any{string(o.Tenant), string(o.Install), until}, &n); err != nil {
+				return swept, err
+			}
+			swept += n
+			continue
+		}
 		if _, err := s.db.QueryRow(ctx, sqlSweep, []any{string(o.Tenant), string(o.Install), now(at), now(due), p.expired, p.changes, p.names,
 			before(due, ext.AnswersKept)}, &n); err != nil {
 			return swept, err

@@ -15,17 +15,24 @@ func (s *Store) InstallState(ctx context.Context, o ext.Owner, at ext.Moment) (i
 		return ext.Install{}, nil, err
 	}
 	var row installRow
-	var token string
+	var kind, token string
 	err = s.db.ForEach(ctx, sqlInstallState, []any{string(o.Tenant), string(o.Install), now(at)},
 		func() { in, revoked = ext.Install{}, nil },
 		func() (err error) {
-			if token == "" {
-				in, err = row.install()
+			switch kind {
+			case "token":
+				revoked = append(revoked, token)
+			case "tenant":
+				t, err := row.install()
+				in.Tenant = ext.TenantState{Deletion: t.Deletion, TokensAfter: t.TokensAfter}
 				return err
+			default:
+				tenant := in.Tenant
+				in, err = row.install()
+				in.Tenant = tenant
 			}
-			revoked = append(revoked, token)
-			return nil
-		}, append(row.columns(), &token)...)
+			return err
+		}, append(row.columns(), &kind, &token)...)
 	if err != nil {
 		return ext.Install{}, nil, err
 	}
@@ -58,5 +65,5 @@ func (s *Store) RevokeToken(ctx context.Context, o ext.Owner, t ext.RevokedToken
 		return err
 	}
 	_, err := s.db.Exec(ctx, sqlRevokeToken, string(o.Tenant), string(o.Install), t.ID, now(t.ExpiresAt), now(t.RevokedAt))
-	return err
+	return refusedClosed(err)
 }

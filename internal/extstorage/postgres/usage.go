@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 )
 
@@ -32,11 +33,24 @@ func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
+	return s.usages(ctx, sqlListUsage, bounds(span, limit))
+}
+
+// ListInstalls implements extstorage.Installs.
+func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, limit int) (all []ext.InstallUsage, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	return s.usages(ctx, sqlListInstalls, append(bounds(span, limit), revoked))
+}
+
+// usages reads installs with their counters.
+func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []ext.InstallUsage, err error) {
 	var (
 		u          ext.InstallUsage
 		registered installRow
 	)
-	err = s.db.ForEach(ctx, sqlListUsage, bounds(span, limit),
+	err = s.db.ForEach(ctx, st, args,
 		func() { all = nil },
 		func() (err error) {
 			u.Registered, err = registered.install()
@@ -68,6 +82,21 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 func bounds(span ext.Span, limit int) []any {
 	after, last := span.Bounds()
 	return []any{string(after.Tenant), string(after.Install), string(last.Tenant), string(last.Install), int64(limit)}
+}
+
+// Filled implements extstorage.Inspector.
+func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begin func(), fn func(ext.Filling)) error {
+	var (
+		f          ext.Filling
+		registered installRow
+	)
+	args := []any{ext.NoticeFrom(least.Bytes), ext.NoticeFrom(least.Namespaces), ext.NoticeFrom(least.Keys), now(at)}
+	return s.db.ForEach(ctx, sqlFilled, args, begin, func() (err error) {
+		if f.Registered, err = registered.install(); err == nil {
+			fn(f)
+		}
+		return err
+	}, append([]any{&f.Bytes, &f.Namespaces, &f.Keys}, registered.columns()...)...)
 }
 
 // Totals implements extstorage.Store.

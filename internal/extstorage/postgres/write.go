@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// answer is the answer of ext_apply_v1, explained in its migration.
+// answer is the answer of ext_apply_v2, explained in its migration.
 type answer struct {
 	Items    []ext.Item   `json:"items"`
 	Replayed bool         `json:"replayed"`
@@ -36,6 +36,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	} else {
 		applied, err = s.applyInTurn(ctx, o, &w)
 	}
+	err = refusedClosed(err)
 	if err == nil && w.Audited(&applied) {
 		s.waker.Wake(string(o.Tenant), string(o.Install))
 	}
@@ -61,7 +62,7 @@ func (s *Store) alone(ctx context.Context) query {
 	}
 }
 
-// apply calls ext_apply_v1.
+// apply calls ext_apply_v2.
 func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
 	if _, err := one(sqlApply, arguments(o, w), &text); err != nil {
@@ -82,7 +83,7 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
-// arguments are those of ext_apply_v1.
+// arguments are those of ext_apply_v2.
 func arguments(o ext.Owner, w *ext.Write) []any {
 	c := columnsOf(w)
 	var (
@@ -108,8 +109,11 @@ func unexpected(answer []byte) error {
 
 // err is the refusal that an answer says.
 func (a *answer) err(w *ext.Write, text []byte) error {
-	if a.Error == "key_reused" {
+	switch a.Error {
+	case "key_reused":
 		return ext.ErrKeyReused
+	case "deleted":
+		return ext.ErrInstallDeleted
 	}
 	if a.Op < 0 || a.Op >= len(w.Ops) {
 		return unexpected(text)

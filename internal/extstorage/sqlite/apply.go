@@ -22,6 +22,7 @@ type step struct {
 	o     ext.Owner
 	now   ext.Moment
 	known bool         // the install has a row
+	shut  bool         // that is closed
 	has   ext.Counters // now; stored by finish
 	first ext.Seq      // before the step
 	last  ext.Seq
@@ -33,6 +34,9 @@ type step struct {
 	countedAt ext.Moment // of has
 	recounted bool       // countedAt is no longer what is stored
 	hidesKey  bool       // a put takes the place of a record that has expired and is counted
+
+	moves bool  // a namespace has got its first key, or lost its last
+	moved int64 // how many more namespaces have a schema and no key because of that
 }
 
 // row is a record as it was found.
@@ -59,10 +63,10 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	}
 	st, op := &step{c: c, o: o, now: w.Now}, &w.Ops[0]
 	seq, known, err := sqlitedb.QueryRow(c, sqlBeginWrite, func(r *sqlite.Stmt) ext.Seq {
-		st.ns, st.ver = op.Namespace, ext.SchemaVersion(r.ColumnInt64(5))
-		if st.head = new(row); !r.ColumnIsNull(6) {
-			h := scanHeader(r, 6)
-			st.head.header, st.head.id = &h, r.ColumnInt64(13)
+		st.ns, st.ver = op.Namespace, ext.SchemaVersion(r.ColumnInt64(6))
+		if st.head = new(row); !r.ColumnIsNull(7) {
+			h := scanHeader(r, 7)
+			st.head.header, st.head.id = &h, r.ColumnInt64(14)
 		}
 		return st.scanUsage(r)
 	}, o.Tenant, o.Install, op.Namespace, op.Key)
@@ -73,7 +77,7 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 // scanUsage reads the columns of usage and returns the number of the last change.
 func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
-	st.countedAt = ext.Moment(r.ColumnInt64(4))
+	st.countedAt, st.shut = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
 	return ext.Seq(r.ColumnInt64(3))
 }
 
@@ -81,6 +85,17 @@ func (st *step) found(last ext.Seq, known bool) {
 	if st.known, st.first, st.last = known, last, last; !known {
 		st.countedAt = st.now
 	}
+}
+
+// open refuses an install that is closed, or would be a new one of a closed tenant.
+func (st *step) open() error {
+	switch {
+	case st.shut:
+		return ext.ErrInstallDeleted
+	case !st.known:
+		return refuseClosed(st.c, st.o)
+	}
+	return nil
 }
 
 // active returns the version of the active schema of a namespace, or 0 without one.
@@ -165,13 +180,46 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	}
 	before = sp.keys
 	sp.keys += d.Keys
-	switch {
-	case before == 0 && sp.keys > 0:
-		st.has.Namespaces++
-	case before > 0 && sp.keys == 0:
-		st.has.Namespaces--
+	if before == 0 == (sp.keys == 0) {
+		return before, sp.keys, nil
 	}
-	return before, sp.keys, nil
+	by := int64(1)
+	if sp.keys == 0 {
+		by = -1
+	}
+	st.has.Namespaces += by
+	_, schema, err := sqlitedb.QueryRow(st.c, sqlHasSchema, scanInt64, st.o.Tenant, st.o.Install, ns)
+	if st.moves = true; schema {
+		st.moved -= by
+	}
+	return before, sp.keys, err
+}
+
+// spare counts the namespaces that had a schema and no key before the operations. It
+// matters when they give a namespace its first key, or take its last.
+func (st *step) spare() (int64, error) {
+	if !st.moves {
+		return 0, nil
+	}
+	n, _, err := sqlitedb.QueryRow(st.c, sqlOnlySchemas, scanInt64, st.o.Tenant, st.o.Install)
+	if err != nil {
+		return 0, err
+	}
+	for ns, sp := range st.keys { // what the database will have
+		if sp.found == 0 == (sp.keys == 0) {
+			continue
+		}
+		_, schema, err := sqlitedb.QueryRow(st.c, sqlHasSchema, scanInt64, st.o.Tenant, st.o.Install, ns)
+		switch {
+		case err != nil:
+			return 0, err
+		case schema && sp.keys == 0:
+			n++
+		case schema:
+			n--
+		}
+	}
+	return n - st.moved, nil
 }
 
 // change notes a change in the install's feed.
@@ -296,6 +344,9 @@ type effect struct {
 func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)
+		if err == nil {
+			err = st.open()
+		}
 		if err == nil && (exact || st.countedAt > w.Now) {
 			err = st.recount(w.Now)
 		}
@@ -303,11 +354,17 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) 
 			return st, nil, err
 		}
 		st.last = max(st.last, w.After)
+		st.moves, st.moved = false, 0
 		ledger := ext.NewLedger(st.has)
 		effects, err := st.plan(w, &ledger)
 		if err != nil {
 			return st, nil, err
 		}
+		spare, err := st.spare()
+		if err != nil {
+			return st, nil, err
+		}
+		ledger.Reserve(spare)
 		if st.countedAt == w.Now || !st.hidesKey && ledger.Fits(w.Quota) {
 			return st, effects, ledger.Check(w.Quota)
 		}
@@ -347,7 +404,9 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 		if err != nil {
 			return nil, err
 		}
-		ledger.Note(st.has, op.Namespace, before, after)
+		counted := st.has
+		counted.Namespaces += st.moved
+		ledger.Note(counted, op.Namespace, before, after)
 	}
 	return effects, nil
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -12,6 +13,13 @@ import (
 // remove removes at most limit records of an install that had expired at the moment
 // due, and returns how many.
 func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int, err error) {
+	st, err := begin(c, o, now)
+	if err != nil {
+		return 0, err
+	}
+	if st.shut {
+		return removeClosed(c, o, now, due, limit)
+	}
 	type expired struct {
 		ns  ext.Namespace
 		key ext.Key
@@ -23,10 +31,6 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 		return nil
 	}, o.Tenant, o.Install, due, limit)
 	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	st, err := begin(c, o, now)
-	if err != nil {
 		return 0, err
 	}
 	for i := range all {
@@ -45,6 +49,21 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 	return len(all), st.finish()
 }
 
+// removeClosed is remove of an install that is being deleted: a part of its deletion,
+// without changes.
+func removeClosed(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (int, error) {
+	d, found, err := deletionOf(c, o)
+	if err != nil || !found {
+		return 0, err
+	}
+	step := ext.DeleteStep{Bytes: math.MaxInt64, Now: now}
+	n, err := deleteRecords(c, o, sqlExpiredOfClosed, &step, &d.Deleted, o.Tenant, o.Install, due, limit)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return int(n), setDeleted(c, o, &d.Deleted)
+}
+
 // Sweep implements extstorage.Store.
 func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	err = s.db.Write(ctx, "ext.sweep", func(c *sqlite.Conn) error {
@@ -57,6 +76,8 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, 
 			n, err = sweepOld(c, sqlSweepAnswers, int64(due)-ext.AnswersKept.Milliseconds(), limit)
 		case ext.SweptTokens:
 			n, err = sweepOld(c, sqlSweepTokens, int64(due), limit)
+		case ext.SweptTombstones:
+			n, err = sweepTombstones(c, due, limit)
 		}
 		return err
 	})

@@ -42,6 +42,13 @@ func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 		},
 		RevokedAt: ext.Moment(r.ColumnInt64(6)), CreatedAt: ext.Moment(r.ColumnInt64(7)), UpdatedAt: ext.Moment(r.ColumnInt64(8)),
 	}
+	in.TokensAfter = ext.Moment(r.ColumnInt64(12))
+	in.Deletion = ext.Deletion{StartedAt: ext.Moment(r.ColumnInt64(9)), FinishedAt: ext.Moment(r.ColumnInt64(10))}
+	if deletion := r.ColumnText(11); deletion != "" {
+		if err := json.Unmarshal([]byte(deletion), &in.Deletion.Deleted); err != nil {
+			return ext.Install{}, fault.Wrap(fault.Internal, "a kept deletion is not whole", err)
+		}
+	}
 	if namespaces := r.ColumnText(5); namespaces != "" {
 		if err := json.Unmarshal([]byte(namespaces), &in.Namespaces); err != nil {
 			return ext.Install{}, fault.Wrap(fault.Internal, "internal error", err)
@@ -70,8 +77,21 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 			return err
 		}
 		created = !known
+		if restore {
+			if err := refuseClosed(c, ext.Services(o.Tenant)); err != nil {
+				return err
+			}
+			reopened, err := reopen(c, o, now)
+			if err != nil {
+				return err
+			}
+			created = created || reopened
+		}
+		if err := refuseClosed(c, o); err != nil {
+			return err
+		}
 		in, _, err = sqlitedb.QueryRow(c, sqlSetInstall, func(row *sqlite.Stmt) ext.Install {
-			return ext.Install{Registration: r, RevokedAt: ext.Moment(row.ColumnInt64(0)), CreatedAt: ext.Moment(row.ColumnInt64(1)), UpdatedAt: now}
+			return ext.Install{Registration: r, RevokedAt: ext.Moment(row.ColumnInt64(0)), CreatedAt: ext.Moment(row.ColumnInt64(1)), TokensAfter: ext.Moment(row.ColumnInt64(2)), UpdatedAt: now}
 		}, o.Tenant, o.Install, r.Tier, q.Bytes, q.Namespaces, q.Keys, orNull(r.Overrides.Until), orNull(namespaces), now, restore)
 		return err
 	})
@@ -87,6 +107,9 @@ func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) 
 		return err
 	}
 	return s.db.Write(ctx, "ext.revoke_install", func(c *sqlite.Conn) error {
+		if err := refuseClosed(c, o); err != nil {
+			return err
+		}
 		return sqlitedb.Exec(c, sqlRevokeInstall, o.Tenant, o.Install, now)
 	})
 }

@@ -157,16 +157,30 @@ func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []
 		return nil, err
 	}
 	after, last := span.Bounds()
-	err = s.db.Read(ctx, "ext.list_usage", func(c *sqlite.Conn) error {
-		return sqlitedb.ForEach(c, sqlListUsage, func(r *sqlite.Stmt) error {
+	return s.usages(ctx, "ext.list_usage", sqlListUsage, after.Tenant, after.Install, last.Tenant, last.Install, limit)
+}
+
+// ListInstalls implements extstorage.Installs.
+func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, limit int) (all []ext.InstallUsage, err error) {
+	if err := span.Check(); err != nil {
+		return nil, err
+	}
+	after, last := span.Bounds()
+	return s.usages(ctx, "ext.list_installs", sqlListInstalls, after.Tenant, after.Install, last.Tenant, last.Install, limit, revoked)
+}
+
+// usages reads installs with their counters.
+func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []ext.InstallUsage, err error) {
+	err = s.db.Read(ctx, name, func(c *sqlite.Conn) error {
+		return sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 			in, err := scanInstall(r)
 			all = append(all, ext.InstallUsage{
-				Owner:      ext.Owner{Tenant: ext.TenantID(r.ColumnText(9)), Install: ext.InstallID(r.ColumnText(10))},
-				Counters:   ext.Counters{Bytes: r.ColumnInt64(11), Keys: r.ColumnInt64(12), Namespaces: r.ColumnInt64(13)},
+				Owner:      ext.Owner{Tenant: ext.TenantID(r.ColumnText(13)), Install: ext.InstallID(r.ColumnText(14))},
+				Counters:   ext.Counters{Bytes: r.ColumnInt64(15), Keys: r.ColumnInt64(16), Namespaces: r.ColumnInt64(17)},
 				Registered: in,
 			})
 			return err
-		}, after.Tenant, after.Install, last.Tenant, last.Install, limit)
+		}, args...)
 	})
 	return all, err
 }
@@ -184,6 +198,20 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 		return err
 	})
 	return all, err
+}
+
+// Filled implements extstorage.Inspector.
+func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(ext.Filling)) error {
+	return s.db.Read(ctx, "ext.filled", func(c *sqlite.Conn) error {
+		begin()
+		return sqlitedb.ForEach(c, sqlFilled, func(r *sqlite.Stmt) error {
+			in, err := scanInstall(r)
+			if err == nil {
+				fn(ext.Filling{Bytes: r.ColumnInt64(13), Namespaces: r.ColumnInt64(14), Keys: r.ColumnInt64(15), Registered: in})
+			}
+			return err
+		}, ext.NoticeFrom(least.Bytes), ext.NoticeFrom(least.Namespaces), ext.NoticeFrom(least.Keys), now)
+	})
 }
 
 // Totals implements extstorage.Store.

@@ -29,13 +29,19 @@ func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 }
 
 // Register implements extstorage.Registry.
-func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (ext.Schema, error) {
+func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, quota ext.Quota, now ext.Moment) (ext.Schema, error) {
 	sc := ext.Schema{Namespace: ns, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
 	}
 	err := s.db.Write(ctx, "ext.register", func(c *sqlite.Conn) error {
 		last, _, err := sqlitedb.QueryRow(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
+		if err == nil && last == 0 {
+			last, _, err = sqlitedb.QueryRow(c, sqlFloor, scanInt64, o.Tenant, o.Install)
+		}
+		if err == nil {
+			err = fitsNamespace(c, o, ns, quota, now)
+		}
 		if err != nil {
 			return err
 		}
@@ -51,6 +57,77 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 	return sc, nil
 }
 
+// fitsNamespace refuses a schema by the limit of namespaces, and in a closed install.
+// It makes the row of an install that has none: as a new one it would not remember the
+// numbers of schemas.
+func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quota, now ext.Moment) error {
+	st, err := begin(c, o, now)
+	if err == nil {
+		err = st.open()
+	}
+	if err == nil && !st.known {
+		err = sqlitedb.Exec(c, sqlAddUsage, o.Tenant, o.Install, 0, 0, 0, 0, now, now)
+	}
+	for exact := false; err == nil; exact = true {
+		keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
+		if err != nil || keys > 0 {
+			return err
+		}
+		if _, has, err := sqlitedb.QueryRow(c, sqlHasSchema, scanInt64, o.Tenant, o.Install, ns); err != nil || has {
+			return err
+		}
+		others, _, err := sqlitedb.QueryRow(c, sqlOnlySchemas, scanInt64, o.Tenant, o.Install)
+		if err != nil {
+			return err
+		}
+		switch used := st.has.Namespaces + others + 1; {
+		case used <= quota.Namespaces:
+			return nil
+		case exact || st.countedAt == now:
+			return ext.NamespaceQuota(quota, used)
+		}
+		if err := errors.Join(st.recount(now), st.finish()); err != nil { // expired records do not count
+			return err
+		}
+	}
+	return err
+}
+
+// DropSchemas implements extstorage.Registry.
+func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, _ ext.Moment) (n int, err error) {
+	if err := o.Check(); err != nil {
+		return 0, err
+	}
+	err = s.db.Write(ctx, "ext.drop_schemas", func(c *sqlite.Conn) error {
+		if err := refuseClosed(c, o); err != nil {
+			return err
+		}
+		last, _, err := sqlitedb.QueryRow(c, sqlLastVersion, scanInt64, o.Tenant, o.Install, ns)
+		if err != nil {
+			return err
+		}
+		active, _, err := sqlitedb.QueryRow(c, sqlActiveVersion, scanInt64, o.Tenant, o.Install, ns)
+		switch {
+		case err != nil:
+			return err
+		case v > 0 && (int64(v) == last || int64(v) == active):
+			return ext.ErrSchemaNeeded
+		}
+		if err := sqlitedb.Exec(c, sqlDropVersions, o.Tenant, o.Install, ns, v); err != nil {
+			return err
+		}
+		n = c.Changes()
+		if v > 0 {
+			return nil
+		}
+		return sqlitedb.Exec(c, sqlRaiseFloor, o.Tenant, o.Install, last)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
 // SetStatus implements extstorage.Registry.
 func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
@@ -60,6 +137,9 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return sc, fault.New(fault.Invalid, "a schema can only be activated or deprecated")
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
+		if err := refuseClosed(c, o); err != nil {
+			return err
+		}
 		var found bool
 		sc, found, err = sqlitedb.QueryRow(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
 		switch {
@@ -85,11 +165,14 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 }
 
 // Restore implements extstorage.Registry.
-func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, now ext.Moment) (changed bool, err error) {
+func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota, now ext.Moment) (changed bool, err error) {
 	if err := o.Check(); err != nil {
 		return false, err
 	}
 	err = s.db.Write(ctx, "ext.restore_schema", func(c *sqlite.Conn) error {
+		if err := fitsNamespace(c, o, sc.Namespace, quota, now); err != nil {
+			return err
+		}
 		there, found, err := sqlitedb.QueryRow(c, sqlSchema, scanSchema(sc.Namespace), o.Tenant, o.Install, sc.Namespace, sc.Version)
 		if err != nil {
 			return err

@@ -7,10 +7,10 @@ const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 // An install and its namespaces.
 const (
-	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at FROM ext_storage_usage` + mine
+	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
 	// Of an install that has a row, with what a write's first operation needs: for
 	// half of what the three statements cost.
-	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at,
+	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
 		FROM ext_storage_usage u LEFT JOIN ext_storage_records r
@@ -24,7 +24,7 @@ const (
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
-	sqlLeap = `UPDATE ext_storage_usage SET change_seq = change_seq + 1000000000` // of all installs
+	sqlLeap = `UPDATE ext_storage_usage SET change_seq = change_seq + 1000000000, closed_seq = closed_seq + 1000000000` // of all installs
 
 	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`
@@ -78,14 +78,35 @@ const (
 			(SELECT count(*) FROM (SELECT 1 FROM ext_storage_records WHERE ttl_expires_at <= ?2 LIMIT ?3))
 		FROM (
 			SELECT count(*) AS installs, sum(bytes_used) AS bytes, sum(keys_count) AS keys, sum(namespaces_count) AS namespaces
-			FROM ext_storage_usage GROUP BY tenant_id
+			FROM ext_storage_usage u WHERE ` + counted + ` GROUP BY tenant_id
 		)`
 	sqlListUsage = `SELECT ` + installColumns + `, u.tenant_id, u.extension_install_id, bytes_used, keys_count, namespaces_count
 		FROM ext_storage_usage u
 		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 		WHERE (u.tenant_id, u.extension_install_id) > (?1, ?2) AND (u.tenant_id, u.extension_install_id) <= (?3, ?4) AND ` + counted + `
 		ORDER BY u.tenant_id, u.extension_install_id LIMIT ?5 + 0`
-	counted = `(u.bytes_used, u.keys_count, u.namespaces_count, u.change_seq) <> (0, 0, 0, 0)`
+	sqlListInstalls = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
+			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
+		FROM ext_storage_installs i
+		LEFT JOIN ext_storage_usage u ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
+		WHERE (i.tenant_id, i.extension_install_id) > (?1, ?2) AND (i.tenant_id, i.extension_install_id) <= (?3, ?4)
+			AND (NOT ?6 OR revoked_at IS NOT NULL) AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'
+		ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
+	sqlFilled = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
+		FROM ext_storage_usage u
+		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
+		LEFT JOIN (
+			SELECT tenant_id, extension_install_id, max(keys_count) AS keys FROM ext_storage_namespaces GROUP BY tenant_id, extension_install_id
+		) n ON n.tenant_id = u.tenant_id AND n.extension_install_id = u.extension_install_id
+		LEFT JOIN (
+			SELECT s.tenant_id, s.extension_install_id, count(DISTINCT s.namespace) FILTER (WHERE m.namespace IS NULL) AS namespaces
+			FROM ext_storage_schemas s
+			LEFT JOIN ext_storage_namespaces m ON m.tenant_id = s.tenant_id AND m.extension_install_id = s.extension_install_id AND m.namespace = s.namespace
+			GROUP BY s.tenant_id, s.extension_install_id
+		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
+		WHERE closed_seq IS NULL AND (bytes_used >= ?1 OR namespaces_count + coalesce(s.namespaces, 0) >= ?2 OR n.keys >= ?3 OR override_until > ?4)`
+	// Not a tombstone.
+	counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
 	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`
 )
@@ -109,6 +130,8 @@ func uncounted(table string) string {
 const (
 	sqlExpired = `SELECT namespace, key, ` + headerColumns + ` FROM ext_storage_records` + mine +
 		`AND ttl_expires_at <= ?3 ORDER BY ttl_expires_at, namespace, key LIMIT ?4`
+	sqlExpiredOfClosed = `SELECT namespace, key, ` + headerColumns + `, rowid FROM ext_storage_records` + mine +
+		`AND ttl_expires_at <= ?3 ORDER BY namespace, key LIMIT ?4 + 0`
 	sqlExpiredOwners = `SELECT tenant_id, extension_install_id, count(*) FROM (
 			SELECT tenant_id, extension_install_id FROM ext_storage_records WHERE ttl_expires_at <= ?1 ORDER BY ttl_expires_at LIMIT ?2
 		) GROUP BY tenant_id, extension_install_id`
@@ -132,7 +155,13 @@ const (
 	sqlExportSchemas = `SELECT ` + schemaColumns + `, namespace FROM ext_storage_schemas` + mine +
 		`AND (namespace, schema_version) > (?3, ?4) ORDER BY namespace, schema_version LIMIT ?5 + 0`
 	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
-	sqlAddSchema   = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
+	sqlFloor       = `SELECT schema_floor FROM ext_storage_usage` + mine
+	// Namespaces that have a schema and no key.
+	sqlOnlySchemas = `SELECT count(DISTINCT namespace) FROM ext_storage_schemas` + mine +
+		`AND namespace NOT IN (SELECT namespace FROM ext_storage_namespaces` + mine + `)`
+	sqlHasSchema    = `SELECT 1 FROM ext_storage_schemas` + mine + `AND namespace = ?3`
+	sqlDropVersions = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND ?4 IN (0, schema_version)`
+	sqlAddSchema    = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, ` + schemaColumns + `)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDropSchemas     = `DELETE FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND schema_version <= ?4 AND status <> 'active'`
 	sqlDeprecateActive = `UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = ?4` + mine + `AND namespace = ?3 AND status = 'active'`
@@ -142,13 +171,13 @@ const (
 // Registered installs.
 const (
 	installColumns = `tier, overrides ->> 'bytes', overrides ->> 'namespaces', overrides ->> 'keys',
-		override_until, namespaces, revoked_at, i.created_at, i.updated_at`
+		override_until, i.namespaces, revoked_at, i.created_at, i.updated_at, deleting_at, deleted_at, deletion, tokens_after`
 	sqlInstall    = `SELECT ` + installColumns + ` FROM ext_storage_installs i` + mine
 	sqlSetInstall = `INSERT INTO ext_storage_installs (tenant_id, extension_install_id, tier, overrides, override_until, namespaces, created_at, updated_at)
 		VALUES (?1, ?2, ?3, json_object('bytes', ?4, 'namespaces', ?5, 'keys', ?6), ?7, ?8, ?9, ?9)
 		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,
 			namespaces = excluded.namespaces, revoked_at = CASE WHEN ?10 THEN NULL ELSE revoked_at END, updated_at = excluded.updated_at
-		RETURNING revoked_at, created_at`
+		RETURNING revoked_at, created_at, tokens_after`
 	sqlRevokedTokens = `SELECT token_id, expires_at, revoked_at FROM ext_storage_revoked_tokens` + mine + `AND expires_at > ?3 ORDER BY token_id`
 	sqlRevokeToken   = `INSERT INTO ext_storage_revoked_tokens (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
 		VALUES (?, ?, ?, ?, ?)

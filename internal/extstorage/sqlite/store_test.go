@@ -28,7 +28,7 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	s := sqlite.New(db, sqlite.Options{})
 	return storetest.Harness{
-		Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s,
+		Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s, Deletions: s,
 		Events: func(t testing.TB, o ext.Owner) []storetest.Event { return events(t, db, o) },
 		Damage: func(t testing.TB, sql string) {
 			err := db.Write(t.Context(), "damage", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })

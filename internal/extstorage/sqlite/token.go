@@ -15,6 +15,17 @@ func (s *Store) InstallState(ctx context.Context, o ext.Owner, now ext.Moment) (
 		return ext.Install{}, nil, err
 	}
 	err = s.db.Read(ctx, "ext.install_state", func(c *sqlite.Conn) error {
+		var tenant ext.Install
+		whole := ext.Services(o.Tenant)
+		if o != whole {
+			err := sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) (err error) {
+				tenant, err = scanInstall(r)
+				return err
+			}, whole.Tenant, whole.Install)
+			if err != nil {
+				return err
+			}
+		}
 		err := sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) (err error) {
 			in, err = scanInstall(r)
 			return err
@@ -22,6 +33,7 @@ func (s *Store) InstallState(ctx context.Context, o ext.Owner, now ext.Moment) (
 		if err != nil {
 			return err
 		}
+		in.Tenant = ext.TenantState{Deletion: tenant.Deletion, TokensAfter: tenant.TokensAfter}
 		return sqlitedb.ForEach(c, sqlRevokedTokens, func(r *sqlite.Stmt) error {
 			revoked = append(revoked, r.ColumnText(0))
 			return nil
@@ -56,6 +68,9 @@ func (s *Store) RevokeToken(ctx context.Context, o ext.Owner, t ext.RevokedToken
 		return err
 	}
 	return s.db.Write(ctx, "ext.revoke_token", func(c *sqlite.Conn) error {
+		if err := refuseClosed(c, o); err != nil {
+			return err
+		}
 		return sqlitedb.Exec(c, sqlRevokeToken, o.Tenant, o.Install, t.ID, t.ExpiresAt, t.RevokedAt)
 	})
 }

@@ -92,7 +92,7 @@ func methods() []method {
 			return err
 		}},
 		{"Register", true, func(ctx context.Context, u *user) error {
-			_, err := u.h.Registry.Register(ctx, u.owner, "s", []byte(`{}`), "", u.now)
+			_, err := u.h.Registry.Register(ctx, u.owner, "s", []byte(`{}`), "", u.quota, u.now)
 			return err
 		}},
 		{"SetStatus", true, func(ctx context.Context, u *user) error {
@@ -100,7 +100,7 @@ func methods() []method {
 			return err
 		}},
 		{"Restore a schema", true, func(ctx context.Context, u *user) error {
-			_, err := u.h.Registry.Restore(ctx, u.owner, elsewhere("s", 1000, ext.Active, `{}`), u.now)
+			_, err := u.h.Registry.Restore(ctx, u.owner, elsewhere("s", 1000, ext.Active, `{}`), u.quota, u.now)
 			return err
 		}},
 		{"Apply what was elsewhere", true, func(ctx context.Context, u *user) error {
@@ -111,6 +111,10 @@ func methods() []method {
 		}},
 		{"SetInstall", true, func(ctx context.Context, u *user) error {
 			_, _, err := u.h.Installs.SetInstall(ctx, u.owner, ext.Registration{Tier: "gold"}, false, u.now)
+			return err
+		}},
+		{"DropSchemas", true, func(ctx context.Context, u *user) error {
+			_, err := u.h.Registry.DropSchemas(ctx, u.owner, "none", 0, u.now)
 			return err
 		}},
 		{"RevokeInstall", true, func(ctx context.Context, u *user) error {

@@ -35,17 +35,19 @@ func randomSteps(t *testing.T, u *user) {
 			Keys:       rapid.Int64Range(1, 5).Draw(rt, "keys"),
 		}
 		return map[string]func(*rapid.T){
-			"Apply":       m.stepApply,
-			"Apply more":  m.stepApply, // twice as likely
-			"Get":         m.stepGet,
-			"List":        m.stepList,
-			"Export":      m.stepExport,
-			"Changes":     m.stepChanges,
-			"Sweep":       m.stepSweep,
-			"a schema":    m.stepSchema,
-			"a new quota": m.stepQuota,
-			"time":        m.stepTime,
-			"":            m.compare,
+			"Apply":        m.stepApply,
+			"Apply more":   m.stepApply, // twice as likely
+			"Get":          m.stepGet,
+			"List":         m.stepList,
+			"Export":       m.stepExport,
+			"Changes":      m.stepChanges,
+			"Sweep":        m.stepSweep,
+			"a schema":     m.stepSchema,
+			"a new quota":  m.stepQuota,
+			"drop schemas": m.stepDrop,
+			"delete":       m.stepDelete,
+			"time":         m.stepTime,
+			"":             m.compare,
 		}
 	})
 }
@@ -201,7 +203,51 @@ func (m *machine) stepSchema(rt *rapid.T) {
 		m.model.active[ns] = 0
 		return
 	}
-	m.model.active[ns] = m.activate(ns, m.register(ns, `{}`).Version).Version
+	sc, err := m.h.Registry.Register(rt.Context(), m.owner, ns, []byte(`{}`), "", m.quota, m.now)
+	wantError(rt, "Register", err, m.model.fitsNamespace(ns, m.quota, m.now))
+	if err == nil {
+		m.model.schemas[ns] = min(m.model.schemas[ns]+1, ext.SchemasKept)
+		m.model.active[ns] = m.activate(ns, sc.Version).Version
+	}
+}
+
+func (m *machine) stepDrop(rt *rapid.T) {
+	ns := drawNamespace(rt)
+	n, err := m.h.Registry.DropSchemas(rt.Context(), m.owner, ns, 0, m.now)
+	must(rt, "DropSchemas", err)
+	equal(rt, "dropped", n, m.model.schemas[ns])
+	delete(m.model.schemas, ns)
+	delete(m.model.active, ns)
+}
+
+// stepDelete deletes the install, with a look at everything after some of the steps, and
+// begins it anew.
+func (m *machine) stepDelete(rt *rapid.T) {
+	m.close()
+	var d ext.Deletion
+	for d.FinishedAt == 0 {
+		rows, before := rapid.SampledFrom([]int64{1, 2, 100}).Draw(rt, "rows"), d
+		d = m.deleteSome(rows)
+		n, bytes := m.model.deleteRecords(rows, 1<<20)
+		equal(rt, "deleted", []int64{d.Deleted.Records - before.Deleted.Records, d.Deleted.Bytes - before.Deleted.Bytes}, []int64{n, bytes})
+		m.model.feed = m.model.feed[d.Deleted.Changes-before.Deleted.Changes:]
+		if d.Deleted.Answers > before.Deleted.Answers {
+			clear(m.model.answers)
+		}
+		_, err := m.try(put("a", "a", `1`))
+		wantError(rt, "a write", err, ext.ErrInstallDeleted)
+		if d.FinishedAt == 0 {
+			m.compare(rt)
+		}
+	}
+	schemas := 0
+	for _, n := range m.model.schemas {
+		schemas += n
+	}
+	equal(rt, "deleted schemas", d.Deleted.Schemas, int64(schemas))
+	equal(rt, "left", []any{m.holdings(), len(m.model.feed), len(m.model.rows)}, []any{ext.Holdings{}, 0, 0})
+	m.setInstall(ext.Registration{}, true)
+	m.model = &model{last: m.model.last + 1, rows: m.model.rows, answers: map[string]modelAnswer{}, active: map[ext.Namespace]ext.SchemaVersion{}, schemas: map[ext.Namespace]int{}}
 }
 
 func (m *machine) stepQuota(rt *rapid.T) {

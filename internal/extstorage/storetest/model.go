@@ -20,6 +20,7 @@ type model struct {
 	feed      []ext.Change // what is kept
 	answers   map[string]modelAnswer
 	active    map[ext.Namespace]ext.SchemaVersion
+	schemas   map[ext.Namespace]int // how many versions
 	events    []Event
 }
 
@@ -30,7 +31,7 @@ type modelAnswer struct {
 }
 
 func newModel() *model {
-	return &model{rows: map[ext.Position]ext.Record{}, answers: map[string]modelAnswer{}, active: map[ext.Namespace]ext.SchemaVersion{}}
+	return &model{rows: map[ext.Position]ext.Record{}, answers: map[string]modelAnswer{}, active: map[ext.Namespace]ext.SchemaVersion{}, schemas: map[ext.Namespace]int{}}
 }
 
 func inOrder(a, b ext.Record) int {
@@ -71,6 +72,35 @@ func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
 
 // stored are the counters that an audit finds.
 func (m *model) stored() ext.Counters { return m.counters(m.countedAt) }
+
+// namespaces have a live record or a schema.
+func (m *model) namespaces(now ext.Moment) map[ext.Namespace]bool {
+	all := map[ext.Namespace]bool{}
+	for _, n := range m.Usage(now).Namespaces {
+		all[n.Namespace] = true
+	}
+	for ns, n := range m.schemas {
+		if n > 0 {
+			all[ns] = true
+		}
+	}
+	return all
+}
+
+// quota is what quotas count.
+func (m *model) quota(now ext.Moment) ext.Counters {
+	c := m.counters(now)
+	c.Namespaces = int64(len(m.namespaces(now)))
+	return c
+}
+
+// fitsNamespace is the limit of namespaces for a schema.
+func (m *model) fitsNamespace(ns ext.Namespace, q ext.Quota, now ext.Moment) error {
+	if all := m.namespaces(now); !all[ns] && int64(len(all)) >= q.Namespaces {
+		return ext.NamespaceQuota(q, int64(len(all))+1)
+	}
+	return nil
+}
 
 // counters counts what is live.
 func (m *model) counters(now ext.Moment) ext.Counters { return m.Usage(now).Counters }
@@ -119,7 +149,7 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 		m.countedAt = w.Now
 	}
 	m.last = max(m.last, w.After)
-	ledger, stored, hidesKey := ext.NewLedger(m.counters(w.Now)), ext.NewLedger(m.stored()), false
+	ledger, stored, hidesKey := ext.NewLedger(m.quota(w.Now)), ext.NewLedger(m.quota(m.countedAt)), false
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		at := ext.Position{Namespace: op.Namespace, Key: op.Key}
@@ -155,11 +185,11 @@ func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 			m.change(e.Change, op.Namespace, op.Key, e.Revision, w.Now)
 			m.appendAudit(&w, i, &e)
 		}
-		ledger.Note(m.counters(w.Now), op.Namespace, keys, m.keys(op.Namespace, w.Now))
+		ledger.Note(m.quota(w.Now), op.Namespace, keys, m.keys(op.Namespace, w.Now))
 		if after := m.keys(op.Namespace, m.countedAt); after != counted {
-			stored.Note(m.stored(), op.Namespace, counted, after)
+			stored.Note(m.quota(m.countedAt), op.Namespace, counted, after)
 		} else {
-			stored.Note(m.stored(), op.Namespace, 0, 0)
+			stored.Note(m.quota(m.countedAt), op.Namespace, 0, 0)
 		}
 	}
 	if hidesKey || !stored.Fits(w.Quota) {
@@ -306,4 +336,22 @@ func (m *model) Usage(now ext.Moment) ext.Usage {
 		w.Bytes += r.Bytes()
 	}
 	return ext.UsageOf(all)
+}
+
+// deleteRecords is a step of a deletion: it removes the first records, without changes.
+func (m *model) deleteRecords(rows, most int64) (n, bytes int64) {
+	var all []ext.Record
+	for _, r := range m.rows {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, inOrder)
+	for _, r := range all {
+		if n == rows || bytes >= most {
+			break
+		}
+		delete(m.rows, ext.Position{Namespace: r.Namespace, Key: r.Key})
+		n++
+		bytes += r.Bytes()
+	}
+	return n, bytes
 }

@@ -31,7 +31,7 @@ func registryChecks() []check {
 
 func (u *user) register(ns ext.Namespace, document string) ext.Schema {
 	u.t.Helper()
-	sc, err := u.h.Registry.Register(u.t.Context(), u.owner, ns, []byte(document), "", u.now)
+	sc, err := u.h.Registry.Register(u.t.Context(), u.owner, ns, []byte(document), "", u.quota, u.now)
 	must(u.t, "Register", err)
 	return sc
 }
@@ -127,7 +127,7 @@ func schemaVersions(t *testing.T, u *user) {
 	equal(t, "the newest first", all[0].Version, ext.SchemaVersion(2))
 	equal(t, "the oldest last", all[1], want)
 	by := newUUID()
-	sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", []byte(`true`), by, u.now)
+	sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", []byte(`true`), by, u.quota, u.now)
 	must(t, "Register", err)
 	equal(t, "by whom", []string{sc.CreatedBy, u.schemas("s")[0].CreatedBy}, []string{by, by})
 	equal(t, "schemas of nobody", u.schemas("none"), []ext.Schema(nil))
@@ -287,7 +287,7 @@ func newestKept(t *testing.T, u *user) {
 func registerTogether(t *testing.T, u *user) {
 	versions := make([]ext.SchemaVersion, parallel)
 	errs := testdb.Together(parallel, func(i int) error {
-		sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", fmt.Append(nil, i), "", u.now)
+		sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", fmt.Append(nil, i), "", u.quota, u.now)
 		versions[i] = sc.Version
 		return err
 	})

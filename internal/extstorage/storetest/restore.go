@@ -129,7 +129,7 @@ func restoreAfter(t *testing.T, u *user) {
 
 func (u *user) restoreSchema(sc ext.Schema) bool {
 	u.t.Helper()
-	changed, err := u.h.Registry.Restore(u.t.Context(), u.owner, sc, u.now)
+	changed, err := u.h.Registry.Restore(u.t.Context(), u.owner, sc, u.quota, u.now)
 	must(u.t, "Restore", err)
 	return changed
 }
@@ -151,7 +151,7 @@ func restoreSchemas(t *testing.T, u *user) {
 	equal(t, "active", u.active("s"), last)
 	equal(t, "of another install", u.other().schemas("s"), []ext.Schema(nil))
 	conflict := elsewhere("s", 3, ext.Active, `false`)
-	_, err := u.h.Registry.Restore(t.Context(), u.owner, conflict, u.now)
+	_, err := u.h.Registry.Restore(t.Context(), u.owner, conflict, u.quota, u.now)
 	wantError(t, "another document", err, ext.ErrSchemaConflict)
 	wantFault(t, "another document", err, fault.Conflict)
 	equal(t, "schemas", u.schemas("s"), []ext.Schema{last, first})

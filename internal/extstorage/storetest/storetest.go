@@ -12,6 +12,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
@@ -28,6 +29,7 @@ type Harness struct {
 	Registry  ext.Registry
 	Installs  ext.Installs
 	Tokens    ext.Tokens
+	Deletions ext.Deletions
 
 	// Events reads the events that an install has in the outbox, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
@@ -110,10 +112,11 @@ func groups() []suite.Group[*user] {
 		{Name: "Restore", Cases: restoreChecks()},
 		{Name: "Installs", Cases: installChecks()},
 		{Name: "Tokens", Cases: tokenChecks()},
+		{Name: "Delete", Cases: deleteChecks()},
 		{Name: "Isolation", Cases: isolationChecks()},
 		{Name: "Usage", Cases: usageChecks()},
 		{Name: "Span", Cases: spanChecks()},
 		{Name: "Faults", Cases: faultChecks()},
-		{Name: "Sweep", Cases: append(sweepChecks(), modelChecks()...), Serial: true},
+		{Name: "Sweep", Cases: slices.Concat(sweepChecks(), tombstoneChecks(), modelChecks()), Serial: true},
 	}
 }

@@ -22,15 +22,20 @@ func TestMemory(t *testing.T) {
 }
 
 func memoryHarness(fault func(string) error) Harness {
-	m := &memory{fault: fault, models: map[ext.Owner]*model{}, schemas: map[ext.Owner]map[ext.Namespace][]ext.Schema{}, installs: map[ext.Owner]ext.Install{}, tokens: map[ext.Owner][]ext.RevokedToken{}}
+	m := &memory{fault: fault, models: map[ext.Owner]*model{}, schemas: map[ext.Owner]map[ext.Namespace][]ext.Schema{}, installs: map[ext.Owner]ext.Install{}, tokens: map[ext.Owner][]ext.RevokedToken{}, deletions: map[ext.Owner]*deletion{}, floors: map[ext.Owner]ext.SchemaVersion{}}
 	return Harness{
-		Store: m, Inspector: m, Registry: m, Installs: m, Tokens: m,
+		Store: m, Inspector: m, Registry: m, Installs: m, Tokens: m, Deletions: m,
 		Events: func(t testing.TB, o ext.Owner) (all []Event) {
 			must(t, "events", m.read(o, func(m *model) error { all = m.events; return nil }))
 			return all
 		},
 		Faulty: func(_ testing.TB, fault func(string) error) Harness { return memoryHarness(fault) },
-		Exempt: map[string]string{"Span/Uncounted": "it has no counters to lose: it counts what is there"},
+		Exempt: map[string]string{
+			"Span/Uncounted":        "it has no counters to lose: it counts what is there",
+			"Delete/WrongCounters":  "it has no counters to lose: it counts what is there",
+			"Delete/SweptMeanwhile": "it does not know of the deletion when it sweeps",
+			"Sweep/Tombstones":      "its events cannot be published",
+		},
 	}
 }
 
@@ -42,6 +47,9 @@ type memory struct {
 	schemas  map[ext.Owner]map[ext.Namespace][]ext.Schema // by version
 	installs map[ext.Owner]ext.Install
 	tokens   map[ext.Owner][]ext.RevokedToken
+
+	deletions map[ext.Owner]*deletion
+	floors    map[ext.Owner]ext.SchemaVersion // of numbers of schemas that were deleted
 }
 
 // read runs fn on the owner's model, alone.
@@ -65,6 +73,9 @@ func (s *memory) write(ctx context.Context, o ext.Owner, fn func(m *model) error
 		if err := s.fault("begin"); err != nil {
 			return err
 		}
+		if s.closed(o) {
+			return ext.ErrInstallDeleted
+		}
 		return fn(m)
 	})
 }
@@ -81,8 +92,11 @@ func (s *memory) Sweep(_ context.Context, kind ext.Swept, now, due ext.Moment, l
 	if err := s.fault("begin"); err != nil {
 		return 0, err
 	}
-	if kind == ext.SweptTokens {
+	switch kind {
+	case ext.SweptTokens:
 		return s.sweepTokens(due, limit), nil
+	case ext.SweptTombstones:
+		return 0, nil
 	}
 	for kind == ext.SweptRecords && n < limit {
 		var first *model
@@ -154,6 +168,9 @@ func (s *memory) InstallState(ctx context.Context, o ext.Owner, now ext.Moment) 
 	}
 	if err == nil {
 		in, err = s.Install(ctx, o)
+		if tenant, failed := s.Install(ctx, ext.Services(o.Tenant)); failed == nil && o != ext.Services(o.Tenant) {
+			in.Tenant = ext.TenantState{Deletion: tenant.Deletion, TokensAfter: tenant.TokensAfter}
+		}
 	}
 	if errors.Is(err, ext.ErrNoInstall) {
 		err = nil
@@ -218,6 +235,9 @@ func (s *memory) ListUsage(_ context.Context, span ext.Span, limit int) (all []e
 	defer s.mu.Unlock()
 	after, last := span.Bounds()
 	for o, m := range s.models {
+		if d := s.deletions[o]; d != nil && m.stored() == (ext.Counters{}) {
+			continue
+		}
 		if m.last > 0 && after.Compare(o) < 0 && o.Compare(last) <= 0 {
 			all = append(all, ext.InstallUsage{Owner: o, Counters: m.stored(), Registered: s.installs[o]})
 		}
@@ -232,16 +252,20 @@ func (s *memory) Uncounted(_ context.Context, span ext.Span, _ int) ([]ext.Owner
 
 func (s *memory) Ping(context.Context) error { return nil }
 
-func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, now ext.Moment) (sc ext.Schema, err error) {
-	err = s.write(ctx, o, func(*model) error {
+func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, quota ext.Quota, now ext.Moment) (sc ext.Schema, err error) {
+	err = s.write(ctx, o, func(m *model) error {
+		if err := m.fitsNamespace(ns, quota, now); err != nil {
+			return err
+		}
 		all := s.schemas[o][ns]
-		sc = ext.Schema{Namespace: ns, Version: 1, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
+		sc = ext.Schema{Namespace: ns, Version: s.floors[o] + 1, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
 		if len(all) > 0 {
-			sc.Version += all[len(all)-1].Version
+			sc.Version = all[len(all)-1].Version + 1
 		}
 		s.schemas[o][ns] = slices.DeleteFunc(append(all, sc), func(old ext.Schema) bool {
 			return old.Version <= sc.Version-ext.SchemasKept && old.Status != ext.Active
 		})
+		s.count(m, o)
 		return nil
 	})
 	return sc, err
@@ -277,8 +301,11 @@ func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v
 	return sc, err
 }
 
-func (s *memory) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, now ext.Moment) (changed bool, err error) {
+func (s *memory) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota, now ext.Moment) (changed bool, err error) {
 	err = s.write(ctx, o, func(m *model) error {
+		if err := m.fitsNamespace(sc.Namespace, quota, now); err != nil {
+			return err
+		}
 		all := s.schemas[o][sc.Namespace]
 		last := ext.SchemaVersion(0)
 		if len(all) > 0 {
@@ -309,6 +336,7 @@ func (s *memory) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, now ex
 		s.schemas[o][sc.Namespace] = slices.DeleteFunc(slices.Insert(all, at, sc), func(old ext.Schema) bool {
 			return old.Version <= max(last, sc.Version)-ext.SchemasKept && old.Status != ext.Active
 		})
+		s.count(m, o)
 		return nil
 	})
 	return changed, err
@@ -382,9 +410,15 @@ func (s *memory) Install(_ context.Context, o ext.Owner) (in ext.Install, err er
 }
 
 func (s *memory) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration, restore bool, now ext.Moment) (in ext.Install, created bool, err error) {
+	if restore {
+		if _, err := s.Reopen(ctx, o, now); err != nil {
+			return ext.Install{}, false, err
+		}
+	}
 	err = s.write(ctx, o, func(*model) error {
 		before, known := s.installs[o]
-		in = ext.Install{Registration: r, CreatedAt: cmp.Or(before.CreatedAt, now), UpdatedAt: now}
+		known = known && (before.TokensAfter != now || before.Tier != "")
+		in = ext.Install{Registration: r, CreatedAt: cmp.Or(before.CreatedAt, now), UpdatedAt: now, TokensAfter: before.TokensAfter}
 		if !restore {
 			in.RevokedAt = before.RevokedAt
 		}

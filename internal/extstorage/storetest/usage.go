@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
@@ -14,6 +17,7 @@ func usageChecks() []check {
 		{"LiveRecords", usageLive},
 		{"EveryMoment", usageEveryMoment},
 		{"Totals", totals},
+		{"Filled", filledInstalls},
 		{"Ping", ping},
 	}
 }
@@ -111,6 +115,52 @@ func totals(t *testing.T, u *user) {
 	want("when they are removed", 6, ext.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
 	w.apply(del("a", "a"))
 	want("of one who has nothing any more", 100, ext.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
+}
+
+// filledInstalls: installs that have much of a quota, or a quota of their own, on a database
+// where nobody else writes.
+func filledInstalls(t *testing.T, u *user) {
+	u.faulty(t)
+	least := ext.Quota{Bytes: 100, Namespaces: 5, Keys: 10}
+	want := func(what string, want ...ext.Filling) {
+		t.Helper()
+		var got []ext.Filling
+		err := u.h.Inspector.Filled(t.Context(), least, u.now, func() { got = nil }, func(f ext.Filling) { got = append(got, f) })
+		must(t, "Filled", err)
+		slices.SortFunc(got, func(a, b ext.Filling) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		equal(t, what, got, want)
+	}
+	want("of nothing")
+	v := u.other()
+	v.owner.Tenant = u.owner.Tenant
+	u.apply(put("a", "a", `"`+strings.Repeat("x", 75)+`"`)) // 79 bytes with its metadata
+	want("just below")
+	u.apply(put("a", "a", `"`+strings.Repeat("x", 76)+`"`))
+	full := ext.Filling{Bytes: 80, Namespaces: 1, Keys: 1}
+	want("at four fifths of the bytes", full)
+
+	v.register("s", `{}`)
+	v.register("t", `{}`)
+	v.apply(put("s", "a", `1`), put("b", "a", `1`))
+	want("below in namespaces", full)
+	v.register("u", `{}`)
+	many := ext.Filling{Bytes: 6, Namespaces: 4, Keys: 1}
+	want("with schemas", many, full)
+
+	w := u.other()
+	for i := range 8 {
+		w.apply(put("a", fmt.Sprint(i), `1`), put("b", fmt.Sprint(i/2), `1`))
+	}
+	keys := ext.Filling{Bytes: 36, Namespaces: 2, Keys: 8}
+	want("with keys", many, keys, full)
+	x := u.other()
+	x.apply(put("a", "a", `1`))
+	x.setInstall(ext.Registration{Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 1}, Until: u.now + second}}, false)
+	want("with overrides", ext.Filling{Bytes: 3, Namespaces: 1, Keys: 1, Registered: x.install()}, many, keys, full)
+	u.now += second
+	want("that have ended", many, keys, full)
+	u.close()
+	want("one is deleted", many, keys)
 }
 
 func ping(t *testing.T, u *user) { must(t, "Ping", u.h.Store.Ping(t.Context())) }

@@ -261,7 +261,7 @@ func sameError(got, want error) bool {
 	if errors.As(want, &wi) {
 		return errors.As(got, &gi) && gi.Index == wi.Index && sameError(gi.Err, wi.Err)
 	}
-	for _, root := range []error{ext.ErrNoRecord, ext.ErrSchemaChanged, ext.ErrChangesGone, ext.ErrKeyReused, ext.ErrNoSchema, ext.ErrNoInstall} {
+	for _, root := range []error{ext.ErrNoRecord, ext.ErrSchemaChanged, ext.ErrChangesGone, ext.ErrKeyReused, ext.ErrNoSchema, ext.ErrNoInstall, ext.ErrInstallDeleted} {
 		if errors.Is(want, root) {
 			return errors.Is(got, root)
 		}

@@ -1,0 +1,206 @@
+package ext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	ext "holdfast/internal/extstorage"
+)
+
+func (c *command) schema() *cobra.Command {
+	cmd := &cobra.Command{Use: "schema", Short: "JSON Schemas of an install's namespaces"}
+	cmd.AddCommand(c.schemaPut(), c.schemaList(), c.schemaDelete())
+	return cmd
+}
+
+// namespaceFlags are the namespace of an install.
+type namespaceFlags struct {
+	owner
+
+	namespace string
+}
+
+func (n *namespaceFlags) add(cmd *cobra.Command) {
+	n.flags(cmd)
+	cmd.Flags().StringVar(&n.namespace, "namespace", "", "`NAME` of the namespace")
+	_ = cmd.MarkFlagRequired("install")
+	_ = cmd.MarkFlagRequired("namespace")
+}
+
+// withNamespace runs fn on the namespace that the flags name, as the operator.
+func (c *command) withNamespace(n *namespaceFlags, fn func(context.Context, *ext.Service, ext.Request, ext.Namespace) error) func(context.Context, *ext.Service) error {
+	return func(ctx context.Context, s *ext.Service) error {
+		install, err := n.parse(true)
+		if err != nil {
+			return err
+		}
+		ns, err := ext.ParseNamespace(n.namespace)
+		if err != nil {
+			return fmt.Errorf("--namespace %w", err)
+		}
+		r := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
+		return fn(ctx, s, r, ns)
+	}
+}
+
+func (c *command) schemaPut() *cobra.Command {
+	var n namespaceFlags
+	var activate bool
+	cmd := &cobra.Command{
+		Use:   "put --tenant T --install I --namespace NS [FILE]",
+		Short: "Register a schema as a draft; with --activate validate values by it from now on",
+		Long: "Register a JSON Schema (draft 2020-12) for a namespace, from a file or from the standard input. It is\n" +
+			"checked as the API checks it, and becomes the namespace's next version: a draft. With --activate it\n" +
+			"takes the place of the active one. Records that are stored are not validated again.",
+		Example: "  holdfast ext schema put --tenant $TENANT --install $INSTALL --namespace settings schema.json --activate\n" +
+			"  echo '{\"type\":\"object\"}' | holdfast ext schema put --tenant $TENANT --install $INSTALL --namespace settings",
+		Args: optionalFile,
+	}
+	cmd.RunE = c.Run(func(ctx context.Context, args []string) error {
+		if c.state.opened == nil {
+			return errDisabled
+		}
+		return c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace) error {
+			document, err := c.readSchema(args)
+			if err != nil {
+				return err
+			}
+			sc, err := s.RegisterSchema(ctx, r, ns, document)
+			if err != nil {
+				return placed(err)
+			}
+			if activate {
+				if sc, err = s.SetSchema(ctx, r, ns, sc.Version, ext.Active); err != nil {
+					return fmt.Errorf("version %d was registered and could not be activated: %w", sc.Version, placed(err))
+				}
+			}
+			_, err = fmt.Fprintf(c.Stdout, "registered version %d of the schema of %s: %s\n", sc.Version, ns, sc.Status)
+			return err
+		})(ctx, c.state.opened)
+	})
+	n.add(cmd)
+	cmd.Flags().BoolVar(&activate, "activate", false, "make it the active version")
+	return cmd
+}
+
+// optionalFile is for a command that takes at most one file.
+func optionalFile(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return service.Usagef("unexpected argument %q", args[1])
+	}
+	return nil
+}
+
+// readSchema reads a file, or the standard input.
+func (c *command) readSchema(args []string) ([]byte, error) {
+	from := c.Stdin
+	if len(args) == 1 && args[0] != "-" {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	const most = 4 * ext.MaxSchemaBytes // as the API takes
+	document, err := io.ReadAll(io.LimitReader(from, most+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(document) > most:
+		return nil, fmt.Errorf("the schema has more than %d bytes", most)
+	case len(strings.TrimSpace(string(document))) == 0:
+		return nil, errors.New("the schema is empty: name a file, or write it to the standard input")
+	}
+	return document, nil
+}
+
+// placed says where in a document an error is.
+func placed(err error) error {
+	if pointer, ok := ext.PointerOf(err); ok && pointer != "" {
+		return fmt.Errorf("%s %w", pointer, err)
+	}
+	return err
+}
+
+func (c *command) schemaList() *cobra.Command {
+	var n namespaceFlags
+	var documents bool
+	cmd := &cobra.Command{
+		Use: "list --tenant T --install I --namespace NS", Short: "List the schemas of a namespace, the newest first", Args: service.Args(),
+	}
+	cmd.RunE = c.withService(c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace) error {
+		w := c.Table()
+		if !documents {
+			fmt.Fprintln(w, "VERSION\tSTATUS\tCREATED\tUPDATED\tBYTES")
+		}
+		for cursor := ""; ; {
+			page, next, err := s.Schemas(ctx, r, ns, cursor, ext.MaxPage)
+			if err != nil {
+				return err
+			}
+			for i := range page {
+				sc := &page[i]
+				if documents {
+					if _, err := fmt.Fprintf(c.Stdout, "%s\n", sc.Document); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\n", sc.Version, sc.Status,
+					service.FormatMillis(int64(sc.CreatedAt)), service.FormatMillis(int64(sc.UpdatedAt)), len(sc.Document))
+			}
+			if cursor = next; cursor == "" {
+				return w.Flush()
+			}
+		}
+	}))
+	n.add(cmd)
+	cmd.Flags().BoolVar(&documents, "documents", false, "print the documents instead, one in a line")
+	return cmd
+}
+
+func (c *command) schemaDelete() *cobra.Command {
+	var n namespaceFlags
+	var version int32
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "delete --tenant T --install I --namespace NS (--version N | --all)",
+		Short: "Delete one version of a namespace's schemas, or all",
+		Long: "Delete one version of a namespace's schemas, which must be neither the active nor the newest one, or\n" +
+			"all. After --all any JSON may be put into the namespace, and it no longer counts toward the quota of\n" +
+			"namespaces unless it has a key. Numbers of versions are not used again.",
+		Args: service.Args(),
+	}
+	cmd.RunE = c.withService(c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace) error {
+		if !all && version < 1 {
+			return service.Usagef("--version %d: must be 1 or more", version)
+		}
+		deleted, err := s.DropSchemas(ctx, r, ns, ext.SchemaVersion(version))
+		switch {
+		case err != nil:
+			return err
+		case deleted == 0 && !all:
+			return fmt.Errorf("namespace %s has no version %d of a schema", ns, version)
+		}
+		noun := "versions"
+		if deleted == 1 {
+			noun = "version"
+		}
+		_, err = fmt.Fprintf(c.Stdout, "deleted %d %s of the schema of %s\n", deleted, noun, ns)
+		return err
+	}))
+	n.add(cmd)
+	cmd.Flags().Int32Var(&version, "version", 0, "version `N`")
+	cmd.Flags().BoolVar(&all, "all", false, "all versions")
+	cmd.MarkFlagsOneRequired("version", "all")
+	cmd.MarkFlagsMutuallyExclusive("version", "all")
+	return cmd
+}

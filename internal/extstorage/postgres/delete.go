@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/pgdb"
+	ext "holdfast/internal/extstorage"
+)
+
+// The deletion of installs and tenants.
+var (
+	sqlClose = pgdb.Statement{Name: "ext.close", SQL: `SELECT ext_close_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+
+	sqlDelete = pgdb.Statement{Name: "ext.delete_some", SQL: `
+		SELECT ext_delete_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint, $5::bigint, $6::timestamptz, $7::text, $8::text)`}
+	sqlReopen = pgdb.Statement{Name: "ext.reopen", SQL: `SELECT ext_reopen_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+
+	// The next install of each table, of which the first is that of all: what was
+	// written before there were closed rows, or was damaged, need not have counters.
+	sqlNextInstall = pgdb.Statement{Name: "ext.next_install", SQL: `
+		SELECT extension_install_id::text FROM (` + eachTable(func(table string) string {
+		return `(SELECT extension_install_id FROM ` + table + `
+			WHERE tenant_id = $1::uuid AND extension_install_id > $2::uuid ORDER BY extension_install_id LIMIT 1)`
+	}) + `) o ORDER BY extension_install_id LIMIT 1`}
+
+	sqlHoldings       = holdings(`tenant_id = $1::uuid AND extension_install_id = $2::uuid`)
+	sqlTenantHoldings = holdings(`tenant_id = $1::uuid AND $2::uuid IS NOT NULL`)
+)
+
+// ownedTables have what belongs to an install.
+var ownedTables = []string{
+	"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
+	"ext_storage_namespaces", "ext_storage_usage", "ext_storage_installs",
+}
+
+func eachTable(query func(table string) string) string {
+	queries := make([]string, len(ownedTables))
+	for i, table := range ownedTables {
+		queries[i] = query(table)
+	}
+	return strings.Join(queries, ` UNION ALL `)
+}
+
+// holdings is a line for each table; the sums of its columns are what an owner has.
+func holdings(whose string) pgdb.Statement {
+	count := func(columns, table string) string {
+		return ` UNION ALL SELECT ` + columns + ` FROM ` + table + ` WHERE ` + whose
+	}
+	return pgdb.Statement{Name: "ext.holdings", SQL: `
+		SELECT 0::bigint, count(*), coalesce(sum(value_bytes::bigint + metadata_bytes), 0)::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint
+		FROM ext_storage_records WHERE ` + whose +
+		count(`0, 0, 0, count(*), 0, 0, 0`, `ext_storage_schemas`) +
+		count(`0, 0, 0, 0, count(*), 0, 0`, `ext_storage_changes`) +
+		count(`0, 0, 0, 0, 0, count(*), 0`, `ext_storage_answers`) +
+		count(`0, 0, 0, 0, 0, 0, count(*)`, `ext_storage_revoked_tokens`) + `
+		UNION ALL
+		SELECT count(DISTINCT extension_install_id), 0, 0, 0, 0, 0, 0 FROM (
+			SELECT extension_install_id FROM ext_storage_usage WHERE ` + whose + ` AND closed_seq IS NULL
+			UNION ALL
+			SELECT extension_install_id FROM ext_storage_installs WHERE ` + whose + ` AND deleted_at IS NULL
+		) i WHERE extension_install_id <> '00000000-0000-0000-0000-000000000000'`}
+}
+
+// refusedClosed tells the refusal of a write by a closed row from other errors.
+func refusedClosed(err error) error {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	// On Citus the name of a constraint ends with the number of the shard.
+	if ok && (pg.Code == "HF410" || pg.Code == "23514" && strings.HasPrefix(pg.ConstraintName, "ext_storage_usage_closed")) {
+		return ext.ErrInstallDeleted
+	}
+	return err
+}
+
+// deletion reads what ext_deletion_v1 answers, which is NULL without a deletion.
+func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d ext.Deletion, found bool, err error) {
+	var text []byte
+	if _, err := s.db.QueryRow(ctx, st, args, &text); err != nil || text == nil {
+		return d, false, err
+	}
+	answer := struct {
+		StartedAt, FinishedAt ext.Moment
+		Deleted               ext.Holdings
+	}{}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return d, false, unexpected(text)
+	}
+	return ext.Deletion(answer), true, nil
+}
+
+// Close implements extstorage.Deletions.
+func (s *Store) Close(ctx context.Context, o ext.Owner, at ext.Moment) (ext.Deletion, error) {
+	if err := o.Check(); err != nil {
+		return ext.Deletion{}, err
+	}
+	d, _, err := s.deletion(ctx, sqlClose, string(o.Tenant), string(o.Install), now(at))
+	return d, err
+}
+
+// DeleteSome implements extstorage.Deletions.
+func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep) (ext.Deletion, error) {
+	if err := o.Check(); err != nil {
+		return ext.Deletion{}, err
+	}
+	d, found, err := s.deletion(ctx, sqlDelete, string(o.Tenant), string(o.Install), now(step.Now), step.Rows, step.Bytes, now(step.KeptUntil),
+		ext.JSONString(step.Caller.Kind), ext.JSONString(step.Caller.ID))
+	switch {
+	case err != nil:
+		return ext.Deletion{}, err
+	case !found:
+		return ext.Deletion{}, ext.ErrNotClosed
+	case d.FinishedAt != 0:
+		s.waker.Wake(string(o.Tenant), string(o.Install))
+	}
+	return d, nil
+}
+
+// NextInstall implements extstorage.Deletions.
+func (s *Store) NextInstall(ctx context.Context, t ext.TenantID, after ext.InstallID) (id ext.InstallID, err error) {
+	if err := ext.Services(t).Check(); err != nil {
+		return "", err
+	}
+	_, err = s.db.QueryRow(ctx, sqlNextInstall, []any{string(t), string(after)}, &id)
+	return id, err
+}
+
+// Holdings implements extstorage.Deletions.
+func (s *Store) Holdings(ctx context.Context, o ext.Owner) (h ext.Holdings, err error) {
+	if err := o.Check(); err != nil {
+		return ext.Holdings{}, err
+	}
+	st := sqlHoldings
+	if o == ext.Services(o.Tenant) {
+		st = sqlTenantHoldings
+	}
+	var part ext.Holdings
+	err = s.db.ForEach(ctx, st, []any{string(o.Tenant), string(o.Install)}, func() { h = ext.Holdings{} }, func() error {
+		h.Add(part)
+		return nil
+	}, &part.Installs, &part.Records, &part.Bytes, &part.Schemas, &part.Changes, &part.Answers, &part.Tokens)
+	if o != ext.Services(o.Tenant) {
+		h.Installs = 0
+	}
+	return h, err
+}
+
+// Reopen implements extstorage.Deletions.
+func (s *Store) Reopen(ctx context.Context, o ext.Owner, at ext.Moment) (reopened bool, err error) {
+	if err := o.Check(); err != nil {
+		return false, err
+	}
+	_, err = s.db.QueryRow(ctx, sqlReopen, []any{string(o.Tenant), string(o.Install), now(at)}, &reopened)
+	return reopened, refusedClosed(err)
+}

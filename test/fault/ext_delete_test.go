@@ -1,0 +1,203 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/test/binary"
+)
+
+// A command that deletes a tenant dies again and again. In the end nothing of the tenant
+// is left in any table, and another tenant has written all the while.
+func TestKilledDeletion(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{extService()}, both(), killedDeletion)
+}
+
+// victim is the tenant that is deleted; the stranger is of extTenant.
+const victim = "7e4a4e1c-0000-4000-8000-000000000002"
+
+func killedDeletion(t *testing.T, e engine, data string, vars ...string) {
+	t.Helper()
+	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_LOG__ACCESS=false", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	s := binary.Start(t, data, vars...)
+	var installs []*install
+	for n := range 3 {
+		in := newInstall(t, 50+n)
+		in.token = tenantToken(t, victim, in.id, map[string]string{"a": "rw", "b": "rw"}, time.Now().Add(-time.Hour), 24*time.Hour)
+		installs = append(installs, in)
+		fillForDeletion(t, s, in)
+	}
+	other := newInstall(t, 60)
+	writing, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	written := 0
+	writers.Go(func() { written = writeUntil(writing, t, s, other) })
+
+	args := []string{"ext", "tenant", "delete", "--tenant", victim}
+	whole := left(t, s, args)
+	partial, seed := 0, number(t, "FAULT_SEED", rand.Uint64()>>1)
+	choose := rand.New(rand.NewPCG(seed, 0))
+	for kills := 0; ; kills++ {
+		delay := time.Duration(choose.IntN(150)) * time.Millisecond
+		if kills == 0 {
+			delay += 2 * time.Second // in which every server comes to refuse the tenant
+		}
+		if kills < 60 && killed(t, s, delay, append(args, "--yes")) {
+			if now := left(t, s, args); now != whole && now != (held{}) {
+				partial++
+			}
+			wantDeleting(t, s, installs)
+			continue
+		}
+		break
+	}
+	r := binary.Run(t, s.Env, append(args, "--yes", "--json")...)
+	if r.Status != 0 {
+		t.Fatalf("the deletion: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	stop()
+	writers.Wait()
+	var deleted held
+	must(t, json.Unmarshal([]byte(r.Stdout), &deleted))
+	if deleted != whole || partial == 0 {
+		t.Errorf("seed %d: deleted %+v of %+v; seen in the middle %d times", seed, deleted, whole, partial)
+	}
+	if written == 0 {
+		t.Error("the other tenant has written nothing meanwhile")
+	}
+	wantDeleting(t, s, installs)
+	for _, rows := range rowsOf(t, e, data, vars) {
+		t.Errorf("left: %s", rows)
+	}
+}
+
+// held is what a command says that a tenant has.
+type held struct{ Installs, Records, Bytes, Schemas, Changes, Answers, Tokens int64 }
+
+func left(t *testing.T, s *binary.Server, args []string) (h held) {
+	t.Helper()
+	r := binary.Run(t, s.Env, append(args, "--dry-run", "--json")...)
+	if r.Status != 0 {
+		t.Fatalf("a dry run: %d\n%s", r.Status, r.Stderr)
+	}
+	must(t, json.Unmarshal([]byte(r.Stdout), &h))
+	return h
+}
+
+func fillForDeletion(t *testing.T, s *binary.Server, in *install) {
+	t.Helper()
+	want := func(status int, c call) {
+		a, err := in.send(t.Context(), http.DefaultClient, s.URL, c)
+		if err != nil || a.Status != status {
+			t.Fatalf("%s: %d %s %v", c, a.Status, a.Body, err)
+		}
+	}
+	for from := 0; from < 3000; from += 20 {
+		var items []any
+		for i := range 20 {
+			items = append(items, map[string]any{"key": fmt.Sprint(from + i), "value": strings.Repeat("x", 100)})
+		}
+		want(http.StatusOK, call{
+			method: http.MethodPost, path: "/namespaces/a/records", body: asJSON(map[string]any{"items": items}),
+			header: map[string]string{"Idempotency-Key": fmt.Sprint(from)},
+		})
+	}
+	want(http.StatusCreated, call{method: http.MethodPost, path: "/namespaces/b/schemas", body: `{"schema":{"type":"object"}}`})
+	s.Verb("ext", "token", "revoke", "--tenant", victim, "--install", in.id, "--id", "one")
+	s.Verb("ext", "install", "set", "--tenant", victim, "--install", in.id, "--namespace", "a=rw", "--namespace", "b=rw")
+}
+
+// writeUntil writes until ctx ends, and returns how often; every write succeeds.
+func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *install) (n int) {
+	for ; ctx.Err() == nil; n++ {
+		c := call{method: http.MethodPut, path: spot{"settings", fmt.Sprint(n % 10)}.at(), body: `{"value":1}`}
+		a, err := in.send(ctx, http.DefaultClient, s.URL, c)
+		if ctx.Err() == nil && (err != nil || a.Status/100 != 2) {
+			t.Errorf("another tenant's write: %d %s %v", a.Status, a.Body, err)
+			return n
+		}
+	}
+	return n
+}
+
+// killed starts a command and kills it after a time; it is false when the command had
+// come to its end.
+func killed(t *testing.T, s *binary.Server, after time.Duration, args []string) bool {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary.Path(), args...)
+	cmd.Env = s.Env
+	must(t, cmd.Start())
+	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() }) // it may have ended
+	defer timer.Stop()
+	return cmd.Wait() != nil
+}
+
+// wantDeleting: no install can be read or written, and it is said why.
+func wantDeleting(t *testing.T, s *binary.Server, installs []*install) {
+	t.Helper()
+	for _, in := range installs {
+		for _, c := range []call{{method: http.MethodGet, path: "/usage"}, {method: http.MethodPut, path: "/namespaces/a/records/new", body: `{"value":1}`}} {
+			a, err := in.send(t.Context(), http.DefaultClient, s.URL, c)
+			if err != nil || a.Status != http.StatusForbidden || !strings.Contains(a.Body, "INSTALL_DELETED") {
+				t.Errorf("%s: %d %s %v", c, a.Status, a.Body, err)
+			}
+		}
+	}
+}
+
+// rowsOf are the tables that have rows of the victim, but for tombstones and events of
+// the audit.
+func rowsOf(t *testing.T, e engine, data string, vars []string) (all []string) {
+	t.Helper()
+	for table, and := range map[string]string{
+		"records": "", "schemas": "", "namespaces": "", "changes": "", "answers": "", "revoked_tokens": "",
+		"installs": " AND (deleted_at IS NULL OR tier <> '' OR namespaces IS NOT NULL)",
+		"usage":    " AND (closed_seq IS NULL OR bytes_used <> 0 OR keys_count <> 0 OR namespaces_count <> 0)",
+	} {
+		sql := `SELECT count(*) FROM ext_storage_` + table + ` WHERE tenant_id = '` + victim + `'` + and
+		n := int64(-1)
+		if e == onSQLite {
+			n = countInFile(t, filepath.Join(data, "extstorage.db"), sql)
+		} else {
+			for _, v := range vars {
+				if url, ok := strings.CutPrefix(v, "HOLDFAST_EXTSTORAGE__DATABASE_URL="); ok {
+					must(t, dial(t, url).QueryRow(t.Context(), sql).Scan(&n))
+				}
+			}
+		}
+		if n != 0 {
+			all = append(all, fmt.Sprintf("%d rows of %s", n, table))
+		}
+	}
+	return all
+}
+
+func countInFile(t *testing.T, path, sql string) (n int64) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	must(t, err)
+	defer c.Close()
+	n = -1
+	must(t, sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		n = s.ColumnInt64(0)
+		return nil
+	}}))
+	return n
+}
