@@ -134,16 +134,16 @@ func (c *command) delete(
 			return err
 		}
 	}
-	bar := c.bar("records", holds.Records)
+	bar := c.Bar("records", holds.Records)
 	before := int64(-1)
 	d, err := run(func(d ext.Deletion) bool {
 		if before < 0 { // of an earlier command
 			before = max(d.Deleted.Records-holds.Records, 0)
 		}
-		bar.show(d.Deleted.Records - before)
+		bar.Show(d.Deleted.Records - before)
 		return ctx.Err() == nil
 	})
-	bar.end()
+	bar.End()
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: run the command again to go on; until then all access to %s is refused", errStopped, what)
