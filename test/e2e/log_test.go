@@ -29,6 +29,9 @@ func TestReadinessInLog(t *testing.T) {
 	s.Verb("migrate")
 	s.AwaitOutput(`msg="service is ready" service=syncstorage not_ready_for=\d`)
 	s.AwaitOutput(`msg="service is ready" service=tokenserver not_ready_for=\d`)
+	if r := binary.Run(t, s.Env, "check"); !regexp.MustCompile(`postgres://(\S+:\d+)?/\w+( \(socket /\S+\.s\.PGSQL\.\d+\))?: reached`).MatchString(r.Stdout) {
+		t.Errorf("check does not name the database's host and port or socket:\n%s", r.Stdout)
+	}
 	s.AwaitOutput(`level=INFO msg="server is ready" services="\[syncstorage tokenserver extstorage\]"`)
 	if err := db.Stop(); err != nil {
 		t.Fatal(err)
