@@ -2,7 +2,6 @@ package dist
 
 import (
 	"fmt"
-	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,10 +62,19 @@ func TestPackageVersions(t *testing.T) {
 	need(t, "rpm", "rpm")
 	apkVersion := regexp.MustCompile(`^\d+(\.\d+)*(_(alpha|beta|pre|rc|git|p)\d*)*$`)
 	last := map[string]string{"deb": "0~0", "rpm": "0~0"}
-	for described, apk := range map2(
-		"dev", "0_git20231114221320", "v0.9.0", "0.9.0", "v1.2.0-rc1", "1.2.0_rc1", "v1.2.0-rc1-3-g0123abc", "1.2.0_rc1_p3", "v1.2.0-rc2", "1.2.0_rc2",
-		"v1.2.0", "1.2.0", "v1.2.0-4-gfedc987", "1.2.0_p4", "v1.2.0-11-g0123abc", "1.2.0_p11", "v1.2.1", "1.2.1", "v1.2.1-dirty", "1.2.1",
-	) {
+	for _, tc := range [][2]string{
+		{"dev", "0_git20231114221320"},
+		{"v0.9.0", "0.9.0"},
+		{"v1.2.0-rc1", "1.2.0_rc1"},
+		{"v1.2.0-rc1-3-g0123abc", "1.2.0_rc1_p3"},
+		{"v1.2.0-rc2", "1.2.0_rc2"},
+		{"v1.2.0", "1.2.0"},
+		{"v1.2.0-4-gfedc987", "1.2.0_p4"},
+		{"v1.2.0-11-g0123abc", "1.2.0_p11"},
+		{"v1.2.1", "1.2.1"},
+		{"v1.2.1-dirty", "1.2.1"},
+	} {
+		described, apk := tc[0], tc[1]
 		next := map[string]string{}
 		for _, format := range []string{"deb", "rpm", "apk"} {
 			out, err := releaseCommand(":", "../../packaging/release",
@@ -88,14 +96,6 @@ func TestPackageVersions(t *testing.T) {
 			t.Errorf("apk: %s is %s, want %s", described, next["apk"], apk)
 		}
 		last = next
-	}
-}
-
-// map2 yields pairs in their order.
-func map2(pairs ...string) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for i := 0; i < len(pairs) && yield(pairs[i], pairs[i+1]); i += 2 {
-		}
 	}
 }
 
