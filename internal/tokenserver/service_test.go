@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/tokenserver/sqlite"
 )
 
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
@@ -47,7 +47,7 @@ type service struct {
 func newService(t *testing.T, change func(*tokenserver.Options)) *service {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
-	r := &service{hands: clock.NewManual(noon), away: map[string]bool{}}
+	r := &service{hands: clock.NewManual(t0), away: map[string]bool{}}
 	o := tokenserver.Options{
 		Config: tokenserver.DefaultConfig(), Store: sqlite.New(db), Clock: r.hands.Now, PublicURL: "https://here.example",
 		Local: purger{"local", r.away, &r.log}, Remote: purger{"remote", r.away, &r.log},
@@ -164,7 +164,7 @@ func TestCleanup(t *testing.T) {
 			t.Errorf("cleaned %d by %q, %v; want %d by %q", n, got, err, want, took)
 		}
 	}
-	r.hands.Set(noon.Add(time.Hour + 7*day))
+	r.hands.Set(t0.Add(time.Hour + 7*day))
 	clean(0)
 	r.hands.Advance(time.Millisecond)
 	clean(1, "local self alice")
@@ -308,7 +308,7 @@ func TestDeleteAccountDuringWrites(t *testing.T) {
 				after time.Duration
 				want  int
 			}{{life, 0}, {life + time.Millisecond, 1}, {day, 0}} {
-				r.hands.Set(noon.Add(c.after))
+				r.hands.Set(t0.Add(c.after))
 				if n, err := r.Cleanup(ctx, r.hands.Now(), 10); n != c.want || err != nil || len(r.took()) != c.want {
 					t.Errorf("%v later cleaned %d, %v; want %d", c.after, n, err, c.want)
 				}
@@ -332,7 +332,7 @@ func TestCleanupAfterTokens(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{time.Minute, 0}, {life, 0}, {life + 2*time.Millisecond, 1}} {
-		if n, err := r.Cleanup(t.Context(), noon.Add(c.after), 10); n != c.want || err != nil {
+		if n, err := r.Cleanup(t.Context(), t0.Add(c.after), 10); n != c.want || err != nil {
 			t.Errorf("%v later cleaned %d, %v; want %d", c.after, n, err, c.want)
 		}
 	}

@@ -160,7 +160,7 @@ func TestJudgedSteps(t *testing.T) {
 				errs[i] = db.Write(context.Background(), "put", insert)
 				return
 			}
-			errs[i] = db.WriteJudged(context.Background(), "put", func(*sqlite.Conn) error {
+			errs[i] = db.WriteChecked(context.Background(), "put", func(*sqlite.Conn) error {
 				if i%5 == 1 {
 					return refused
 				}

@@ -59,13 +59,13 @@ func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn)
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
-// WriteJudged is Write for a step in two parts: judge reads and may refuse; write
+// WriteChecked is Write for a step in two parts: judge reads and may refuse; write
 // does what was judged, and fails only where the engine does. It has no
 // savepoint, for which the engine keeps a copy of every page that a step changes:
 // half of the work of a small step. When write does fail, the group is undone and
 // all its steps run again, with savepoints: on a file with such steps every step
 // must bear to run twice.
-func (db *DB) WriteJudged(ctx context.Context, name string, judge, write func(*sqlite.Conn) error) error {
+func (db *DB) WriteChecked(ctx context.Context, name string, judge, write func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, judge: judge, fn: write})
 }
 

@@ -85,7 +85,7 @@ func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (e
 		return under("/install", err)
 	}
 	if r.Method != http.MethodGet {
-		if err := adminGuards.check(r.Header); err != nil {
+		if err := adminPreconditions.check(r.Header); err != nil {
 			return err
 		}
 	}

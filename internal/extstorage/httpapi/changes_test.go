@@ -74,10 +74,10 @@ func TestLongPoll(t *testing.T) {
 	third := poll(1)
 	tick := <-waits
 	s.clock.Advance(59 * time.Second)
-	tick <- dawn // it looks at the database, and waits on
+	tick <- t0 // it looks at the database, and waits on
 	tick = <-waits
 	s.clock.Advance(time.Second)
-	tick <- dawn
+	tick <- t0
 	if a := <-third; a.is(http.StatusOK).body != `{"changes":[],"nextSince":1}` {
 		t.Errorf("nothing is %s", a.body)
 	}
@@ -86,7 +86,7 @@ func TestLongPoll(t *testing.T) {
 	tick = <-waits
 	c.adminDo(http.MethodDelete, "").is(http.StatusNoContent)
 	s.clock.Advance(2 * time.Second)
-	tick <- dawn
+	tick <- t0
 	(<-fourth).fails(403, "UNAUTHORIZED")
 	if crowd := gate.Stats(); crowd.Inside != 0 {
 		t.Errorf("at the gate: %+v", crowd)

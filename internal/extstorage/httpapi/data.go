@@ -48,7 +48,7 @@ func (h *Admin) serveData(w http.ResponseWriter, r *http.Request, s []string) (e
 		*owner = ext.Services(owner.Tenant)
 	}
 	if r.Method == http.MethodDelete {
-		if err := adminGuards.check(r.Header); err != nil {
+		if err := adminPreconditions.check(r.Header); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 }
 
 // check refuses the conditional headers that a write does not support.
-func (g *guards) check(h http.Header) error {
+func (g *preconditions) check(h http.Header) error {
 	for _, name := range conditionalHeaders {
 		if len(h[name]) > 0 && !slices.Contains(g.headers, name) {
 			return invalid("/"+strings.ToLower(name), "is not supported here: "+g.instead)

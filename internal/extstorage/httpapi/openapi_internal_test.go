@@ -88,10 +88,10 @@ func TestDescriptionHasTheGuards(t *testing.T) {
 				continue
 			}
 			described := conditions(t, raw, description.Components.Parameters)
-			if !slices.Equal(described, act.guards.headers) {
-				t.Errorf("%s %s: described are %v, supported %v", method, path, described, act.guards.headers)
+			if !slices.Equal(described, act.preconditions.headers) {
+				t.Errorf("%s %s: described are %v, supported %v", method, path, described, act.preconditions.headers)
 			}
-			if act.guards.instead == "" {
+			if act.preconditions.instead == "" {
 				t.Errorf("%s %s does not say what to send instead of a header that it refuses", method, path)
 			}
 			checked++

@@ -32,14 +32,14 @@ const (
 
 // action is what a resource does upon a method.
 type action struct {
-	serve  func(*exchange) error
-	cost   cost
-	params []string // in the query
-	media  string   // of the body; "" without a body
-	guards guards   // of a write
-	limit  int64    // of the body, in bytes
-	stream bool     // reads its body, or takes its time, by itself
-	times  int      // of the request's time; 0 is once
+	serve         func(*exchange) error
+	cost          cost
+	params        []string      // in the query
+	media         string        // of the body; "" without a body
+	preconditions preconditions // of a write
+	limit         int64         // of the body, in bytes
+	stream        bool          // reads its body, or takes its time, by itself
+	times         int           // of the request's time; 0 is once
 }
 
 // Bounds of bodies, in bytes. A text may be as much longer than what is kept of
@@ -55,9 +55,9 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// guards are the conditional headers that a write supports. It refuses all others: a client that sends one believes
+// preconditions are the conditional headers that a write supports. It refuses all others: a client that sends one believes
 // that it protects the record. Reads ignore those that they do not support, as HTTP has it.
-type guards struct {
+type preconditions struct {
 	headers []string
 	instead string // what to do instead of sending another
 }
@@ -69,11 +69,11 @@ var conditionalHeaders = [...]string{
 
 // The guards of all writes: by actions for the public API, by operations for services.
 var (
-	recordGuards = guards{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
-	itemGuards   = guards{nil, "use ifMatch or ifRevision in the items"}
-	importGuards = guards{nil, "an import takes no preconditions"}
-	schemaGuards = guards{nil, "writes of schemas take no preconditions"}
-	adminGuards  = guards{nil, "writes of installs take no preconditions"}
+	recordPreconditions = preconditions{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
+	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}
+	importPreconditions = preconditions{nil, "an import takes no preconditions"}
+	schemaPreconditions = preconditions{nil, "writes of schemas take no preconditions"}
+	adminPreconditions  = preconditions{nil, "writes of installs take no preconditions"}
 )
 
 // actions are the methods that each resource has.
@@ -86,30 +86,30 @@ var actions = [...]map[string]*action{
 	namespaces: {http.MethodGet: {serve: (*exchange).namespaces, cost: read}},
 	records: {
 		http.MethodGet:  {serve: (*exchange).getList, cost: read, params: listingNames},
-		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, guards: itemGuards, limit: itemsBody},
+		http.MethodPost: {serve: (*exchange).postBulk, cost: write, media: typeJSON, preconditions: itemPreconditions, limit: itemsBody},
 	},
 	record: {
 		http.MethodGet:    {serve: (*exchange).get, cost: read},
 		http.MethodHead:   {serve: (*exchange).get, cost: read},
-		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, guards: recordGuards, limit: recordBody},
-		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, guards: recordGuards, params: []string{"ifRevision"}},
-		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, guards: recordGuards, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
+		http.MethodPut:    {serve: (*exchange).putRecord, cost: write, media: typeJSON, preconditions: recordPreconditions, limit: recordBody},
+		http.MethodDelete: {serve: (*exchange).deleteRecord, cost: write, preconditions: recordPreconditions, params: []string{"ifRevision"}},
+		http.MethodPatch:  {serve: (*exchange).patchRecord, cost: write, preconditions: recordPreconditions, params: []string{"ifRevision"}, media: typeMergePatch, limit: patchBody},
 	},
-	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, guards: recordGuards, limit: smallBody}},
+	increment: {http.MethodPost: {serve: (*exchange).postIncrement, cost: write, media: typeJSON, preconditions: recordPreconditions, limit: smallBody}},
 	schemas: {
 		http.MethodGet:  {serve: (*exchange).getSchemas, cost: read, params: schemasNames},
-		http.MethodPost: {serve: (*exchange).postSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: schemaBody},
+		http.MethodPost: {serve: (*exchange).postSchema, cost: write, media: typeJSON, preconditions: schemaPreconditions, limit: schemaBody},
 	},
 	schema: {
 		http.MethodGet:   {serve: (*exchange).getSchema, cost: read},
-		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, guards: schemaGuards, limit: smallBody},
+		http.MethodPatch: {serve: (*exchange).setSchema, cost: write, media: typeJSON, preconditions: schemaPreconditions, limit: smallBody},
 	},
-	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, guards: schemaGuards, limit: schemaBody, times: 2}},
-	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, guards: itemGuards, limit: itemsBody}},
+	schemaCheck: {http.MethodPost: {serve: (*exchange).checkSchema, cost: read, media: typeJSON, preconditions: schemaPreconditions, limit: schemaBody, times: 2}},
+	batch:       {http.MethodPost: {serve: (*exchange).postBatch, cost: write, media: typeJSON, preconditions: itemPreconditions, limit: itemsBody}},
 	changes:     {http.MethodGet: {serve: (*exchange).getChanges, cost: read, params: changesNames, stream: true}},
 	usage:       {http.MethodGet: {serve: (*exchange).usage, cost: read}},
 	export:      {http.MethodGet: {serve: (*exchange).export, cost: read, params: []string{"cursor"}, stream: true}},
-	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, guards: importGuards, stream: true}},
+	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, preconditions: importPreconditions, stream: true}},
 }
 
 // action finds what the request asks for.

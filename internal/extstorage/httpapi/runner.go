@@ -52,31 +52,31 @@ func runnerInstall(path string) (string, bool) {
 
 // operation is what an envelope may ask for.
 type operation struct {
-	names   []string // members besides those of the envelope
-	noKey   bool     // and nothing but the namespace, if any
-	noSpace bool
-	cost    cost
-	guards  guards // of a write
-	stream  bool
-	schema  bool // a write of schemas, for which not every token is good
-	serve   func(*exchange, *fields) error
+	names         []string // members besides those of the envelope
+	noKey         bool     // and nothing but the namespace, if any
+	noSpace       bool
+	cost          cost
+	preconditions preconditions // of a write
+	stream        bool
+	schema        bool // a write of schemas, for which not every token is good
+	serve         func(*exchange, *fields) error
 }
 
 var operations = map[string]operation{
-	"put":       {names: putNames, cost: write, guards: recordGuards, serve: (*exchange).put},
+	"put":       {names: putNames, cost: write, preconditions: recordPreconditions, serve: (*exchange).put},
 	"get":       {cost: read, serve: func(x *exchange, _ *fields) error { return x.get() }},
 	"list":      {names: listingNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.list(f) }},
-	"delete":    {names: []string{"ifRevision"}, cost: write, guards: recordGuards, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
-	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, guards: itemGuards, serve: (*exchange).bulk},
-	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, guards: recordGuards, serve: (*exchange).patchOf},
-	"increment": {names: incrementNames, cost: write, guards: recordGuards, serve: (*exchange).increment},
-	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, guards: itemGuards, serve: (*exchange).batch},
+	"delete":    {names: []string{"ifRevision"}, cost: write, preconditions: recordPreconditions, serve: func(x *exchange, f *fields) error { return x.delete(f) }},
+	"bulkPut":   {names: []string{"items"}, noKey: true, cost: write, preconditions: itemPreconditions, serve: (*exchange).bulk},
+	"patch":     {names: []string{"patch", "ifRevision"}, cost: write, preconditions: recordPreconditions, serve: (*exchange).patchOf},
+	"increment": {names: incrementNames, cost: write, preconditions: recordPreconditions, serve: (*exchange).increment},
+	"batch":     {names: []string{"ops"}, noKey: true, noSpace: true, cost: write, preconditions: itemPreconditions, serve: (*exchange).batch},
 	"changes":   {names: changesNames, noKey: true, noSpace: true, cost: read, stream: true, serve: func(x *exchange, f *fields) error { return x.changes(f) }},
 	"usage":     {noKey: true, noSpace: true, cost: read, serve: func(x *exchange, _ *fields) error { return x.usage() }},
 
 	"schemas":        {names: schemasNames, noKey: true, cost: read, serve: func(x *exchange, f *fields) error { return x.listSchemas(f) }},
-	"registerSchema": {names: []string{"schema"}, noKey: true, cost: write, guards: schemaGuards, schema: true, serve: (*exchange).registerSchema},
-	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, guards: schemaGuards, schema: true, serve: (*exchange).setSchemaOf},
+	"registerSchema": {names: []string{"schema"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).registerSchema},
+	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).setSchemaOf},
 }
 
 // errSchemas refuses writes of schemas by a token that does not say so.
@@ -198,7 +198,7 @@ func (x *exchange) envelope() error {
 		return f.err
 	}
 	if op.cost == write {
-		if err := op.guards.check(x.in.Header); err != nil {
+		if err := op.preconditions.check(x.in.Header); err != nil {
 			return err
 		}
 	}

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("holdfast/internal/testdb.(*daemon).run.func1"))
 }
 
-// dawn is when tests begin.
-var dawn = time.UnixMilli(1_790_000_000_123)
+// t0 is when tests begin.
+var t0 = time.UnixMilli(1_790_000_000_123)
 
 // quiet is the log of a server whose failures are expected.
 var quiet = slog.New(slog.DiscardHandler)
@@ -138,7 +138,7 @@ func start(t testing.TB, with setup) *server {
 	if with.open == nil {
 		with.open = openStore
 	}
-	s := &server{clock: clock.NewManual(dawn), store: &faulty{backend: with.open(t)}}
+	s := &server{clock: clock.NewManual(t0), store: &faulty{backend: with.open(t)}}
 	if with.store != nil {
 		with.store(s.store)
 	}

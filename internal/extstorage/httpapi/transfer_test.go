@@ -447,7 +447,7 @@ func TestTransfersWait(t *testing.T) {
 		}
 		s.installOf(t, "99999999-0000-4000-8000-000000000000").get("/usage").is(http.StatusOK) // the one place is free
 		s.clock.Advance(d)
-		may <- dawn
+		may <- t0
 	}
 	(<-done).is(http.StatusOK).says(`{"written":101}`)
 
@@ -455,7 +455,7 @@ func TestTransfersWait(t *testing.T) {
 	c.get(records).is(http.StatusOK) // of two reads, so that an export has one
 	go func() { done <- c.get("/export") }()
 	s.clock.Advance(<-waits)
-	may <- dawn
+	may <- t0
 	if list := (<-done).exported(); len(list) != 104 {
 		t.Errorf("%d lines", len(list))
 	}

@@ -278,7 +278,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		st      *step
 		effects []effect
 	)
-	err = s.db.WriteJudged(ctx, "ext.apply", func(c *sqlite.Conn) (err error) {
+	err = s.db.WriteChecked(ctx, "ext.apply", func(c *sqlite.Conn) (err error) {
 		if applied, err = replay(c, o, &w); err != nil || applied.Replayed {
 			return err
 		}

@@ -55,19 +55,19 @@ func auditEvents(t *testing.T, u *user) {
 	validated.Schema = 1
 	u.apply(put("s", "a", `1`), validated)
 	u.now += second
-	w := u.write(put("s", "a", `2`), look("s", "a"), del("log", "b"), del("s", "none"), mortal("s", "c", `1`, u.now+1))
+	w := u.write(put("s", "a", `2`), look("s", "a"), del("log", "b"), del("s", "none"), expiring("s", "c", `1`, u.now+1))
 	w.Caller = ext.Caller{Kind: "admin"}
 	_, err := u.h.Store.Apply(t.Context(), u.owner, w)
 	must(t, "Apply", err)
 	at := u.now
 	u.now++
 	u.apply(del("s", "c"))
-	u.apply(mortal("s", "d", `1`, u.now+1))
+	u.apply(expiring("s", "d", `1`, u.now+1))
 	u.now++
 	u.apply(del("s", "d"))
 	u.wantEvents(0,
-		Event{1, ext.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, noon},
-		Event{2, ext.AuditPut, "log/b", `{"operation":"put","namespace":"log","key":"b","schemaVersion":1,"caller":"token","callerId":"7","revision":1}`, noon},
+		Event{1, ext.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"token","callerId":"7","revision":1}`, t0},
+		Event{2, ext.AuditPut, "log/b", `{"operation":"put","namespace":"log","key":"b","schemaVersion":1,"caller":"token","callerId":"7","revision":1}`, t0},
 		Event{3, ext.AuditPut, "s/a", `{"operation":"put","namespace":"s","key":"a","schemaVersion":0,"caller":"admin","callerId":"","revision":2}`, at},
 		Event{4, ext.AuditDelete, "log/b", `{"operation":"delete","namespace":"log","key":"b","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},
 		Event{5, ext.AuditPut, "s/c", `{"operation":"put","namespace":"s","key":"c","schemaVersion":0,"caller":"admin","callerId":"","revision":1}`, at},

@@ -80,7 +80,7 @@ func sameKeyTwice(t *testing.T, u *user) {
 // failureAtEveryPlace: whichever operation fails, its index is told and nothing
 // of the others is there.
 func failureAtEveryPlace(t *testing.T, u *user) {
-	u.apply(put("s", "there", `1`), mortal("s", "expired", `1`, u.now+minute))
+	u.apply(put("s", "there", `1`), expiring("s", "expired", `1`, u.now+minute))
 	u.now += minute
 	before := u.state()
 	const n = 20
@@ -115,7 +115,7 @@ func checksOnly(t *testing.T, u *user) {
 	u.now += minute
 	a := u.apply(guarded(look("s", "a"), ifRevision(1)), guarded(look("s", "a"), ifMatch(it.Seq)), guarded(look("s", "b"), ifRevision(0)), look("s", "b"))
 	equal(t, "items", a.Items, []ext.Item{
-		{Revision: 1, Seq: 1, CreatedAt: noon, UpdatedAt: noon}, {Revision: 1, Seq: 1, CreatedAt: noon, UpdatedAt: noon}, {}, {},
+		{Revision: 1, Seq: 1, CreatedAt: t0, UpdatedAt: t0}, {Revision: 1, Seq: 1, CreatedAt: t0, UpdatedAt: t0}, {}, {},
 	})
 	equal(t, "counters", u.audited(), before.counters)
 	u.wantState("checks", before)

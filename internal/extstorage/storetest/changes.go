@@ -31,12 +31,12 @@ func changeNumbers(t *testing.T, u *user) {
 	at := u.now
 	u.apply(put("s", "a", `1`))
 	u.apply(put("s", "a", `2`))
-	u.apply(mortal("t", "é", `1`, at+minute))
+	u.apply(expiring("t", "é", `1`, at+minute))
 	u.now += second
 	u.apply(del("s", "a"))
 	u.now += hour
 	u.apply(del("t", "é"))
-	u.apply(mortal("s", "b", `1`, u.now+1))
+	u.apply(expiring("s", "b", `1`, u.now+1))
 	u.now++
 	u.apply(del("s", "b"))
 	want := []ext.Change{

@@ -22,7 +22,7 @@ func expiryChecks() []check {
 // not at it, by every way to see it.
 func exactInstant(t *testing.T, u *user) {
 	until := u.now + minute
-	u.apply(mortal("s", "a", `1`, until), put("s", "b", `1`))
+	u.apply(expiring("s", "a", `1`, until), put("s", "b", `1`))
 	u.now = until - 1
 	equal(t, "expires", u.get("s", "a").ExpiresAt, until)
 	u.wantKeys("a millisecond before", u.list(ext.Query{Namespace: "s"}), "a", "b")
@@ -37,17 +37,17 @@ func exactInstant(t *testing.T, u *user) {
 
 // putClears: a put without a time to live takes it away.
 func putClears(t *testing.T, u *user) {
-	u.apply(mortal("s", "a", `1`, u.now+minute))
+	u.apply(expiring("s", "a", `1`, u.now+minute))
 	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ext.Moment(0))
 	u.now += day
 	equal(t, "value", u.get("s", "a").Value, canonjson.Value(`2`))
-	equal(t, "expires", u.do(mortal("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
+	equal(t, "expires", u.do(expiring("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
 }
 
 // keepExpiry: a merge patch or an increment leaves the time to live as it is.
 func keepExpiry(t *testing.T, u *user) {
 	until := u.now + minute
-	u.apply(mortal("s", "a", `1`, until))
+	u.apply(expiring("s", "a", `1`, until))
 	op := put("s", "a", `2`)
 	op.Keep, op.ExpiresAt = true, until+hour
 	equal(t, "expires", u.do(op).ExpiresAt, until)
@@ -60,7 +60,7 @@ func keepExpiry(t *testing.T, u *user) {
 // newLife: a put over what has expired begins anew, and what was before is
 // neither met nor brought back.
 func newLife(t *testing.T, u *user) {
-	old := mortal("s", "a", `"old"`, u.now+minute)
+	old := expiring("s", "a", `"old"`, u.now+minute)
 	old.Metadata = `{"old":true}`
 	u.apply(old, put("s", "b", `1`))
 	u.apply(old)
@@ -82,7 +82,7 @@ func expiredIsNotCounted(t *testing.T, u *user) {
 		"put":     func(u *user) { u.apply(put("s", "a", `1`)); u.apply(del("s", "a")) },
 	} {
 		u := u.other()
-		u.apply(mortal("s", "a", `123`, u.now+minute))
+		u.apply(expiring("s", "a", `123`, u.now+minute))
 		u.now += minute
 		equal(t, "usage", u.usage(), ext.Usage{})
 		remove(u)
@@ -93,7 +93,7 @@ func expiredIsNotCounted(t *testing.T, u *user) {
 
 // readsDoNotWrite: whatever is read of an expired record leaves it where it is.
 func readsDoNotWrite(t *testing.T, u *user) {
-	u.apply(mortal("s", "a", `1`, u.now+minute), put("s", "b", `1`))
+	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))
 	u.now += hour
 	before, counters := u.state(), u.audited()
 	for range 3 {

@@ -31,7 +31,7 @@ func (u *user) applyOnce(key string, request byte, ops ...ext.Op) (ext.Applied, 
 // field, whatever has happened since, and changes nothing.
 func idempotencyReplay(t *testing.T, u *user) {
 	u.apply(put("s", "b", `1`), put("s", "c", `1`))
-	ops := []ext.Op{mortal("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
+	ops := []ext.Op{expiring("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
 	first, err := u.applyOnce("key", 1, ops...)
 	must(t, "Apply", err)
 	equal(t, "replayed", first.Replayed, false)
@@ -105,7 +105,7 @@ func idempotencyUntil(t *testing.T, u *user) {
 	a, err = u.applyOnce("key", 2, put("s", "a", `2`))
 	must(t, "Apply", err)
 	equal(t, "replayed", a.Replayed, false)
-	u.now = end + end - noon - 1
+	u.now = end + end - t0 - 1
 	a, err = u.applyOnce("key", 2, put("s", "a", `2`))
 	must(t, "Apply", err)
 	equal(t, "the new answer", []any{a.Replayed, a.Items[0].Revision}, []any{true, ext.Revision(2)})

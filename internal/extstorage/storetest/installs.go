@@ -57,7 +57,7 @@ func registrations() []ext.Registration {
 		{},
 		{Tier: "gold"},
 		{Tier: `"é'`, Namespaces: map[ext.Namespace]ext.Access{}},
-		{Tier: "a", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: noon + day}},
+		{Tier: "a", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 1 << 40, Namespaces: 7, Keys: 1 << 30}, Until: t0 + day}},
 		{Tier: "b", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read, "t": ext.Modify, "a-b": ext.Read | ext.Modify, "none": 0}},
 	}
 }
@@ -79,14 +79,14 @@ func changeInstall(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
 	full := ext.Registration{
-		Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 5}, Until: noon + day},
+		Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Bytes: 5}, Until: t0 + day},
 		Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read},
 	}
 	equal(t, "created", []bool{u.setInstall(full, false), v.setInstall(full, false)}, []bool{true, true})
 	u.now += hour
 	equal(t, "created again", u.setInstall(ext.Registration{Tier: "tin"}, false), false)
-	u.wantInstall(ext.Install{Registration: ext.Registration{Tier: "tin"}, CreatedAt: noon, UpdatedAt: noon + hour})
-	v.wantInstall(ext.Install{Registration: full, CreatedAt: noon, UpdatedAt: noon})
+	u.wantInstall(ext.Install{Registration: ext.Registration{Tier: "tin"}, CreatedAt: t0, UpdatedAt: t0 + hour})
+	v.wantInstall(ext.Install{Registration: full, CreatedAt: t0, UpdatedAt: t0})
 }
 
 // revokeInstall: an install is revoked when it first was, registered or not, and
@@ -95,23 +95,23 @@ func revokeInstall(t *testing.T, u *user) {
 	gold, tin := ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, ext.Registration{Tier: "tin"}
 	v := u.other()
 	v.revoke()
-	v.wantInstall(ext.Install{RevokedAt: noon, CreatedAt: noon, UpdatedAt: noon})
+	v.wantInstall(ext.Install{RevokedAt: t0, CreatedAt: t0, UpdatedAt: t0})
 	equal(t, "created what was revoked", v.setInstall(gold, false), false)
-	v.wantInstall(ext.Install{Registration: gold, RevokedAt: noon, CreatedAt: noon, UpdatedAt: noon})
+	v.wantInstall(ext.Install{Registration: gold, RevokedAt: t0, CreatedAt: t0, UpdatedAt: t0})
 
 	u.setInstall(gold, false)
 	u.now += second
 	u.revoke()
-	revoked := ext.Install{Registration: gold, RevokedAt: noon + second, CreatedAt: noon, UpdatedAt: noon + second}
+	revoked := ext.Install{Registration: gold, RevokedAt: t0 + second, CreatedAt: t0, UpdatedAt: t0 + second}
 	u.wantInstall(revoked)
 	u.now += second
 	u.revoke()
 	u.wantInstall(revoked)
 	u.setInstall(tin, false)
-	u.wantInstall(ext.Install{Registration: tin, RevokedAt: noon + second, CreatedAt: noon, UpdatedAt: u.now})
+	u.wantInstall(ext.Install{Registration: tin, RevokedAt: t0 + second, CreatedAt: t0, UpdatedAt: u.now})
 	u.now += second
 	u.setInstall(tin, true)
-	u.wantInstall(ext.Install{Registration: tin, CreatedAt: noon, UpdatedAt: u.now})
+	u.wantInstall(ext.Install{Registration: tin, CreatedAt: t0, UpdatedAt: u.now})
 	u.now += second
 	u.revoke()
 	equal(t, "revoked again", u.install().RevokedAt, u.now)

@@ -35,7 +35,7 @@ func isolationChecks() []check {
 
 // apart: nothing that one does reaches the other.
 func apart(t *testing.T, a, b *user) {
-	a.apply(put("s", "a", `"secret"`), put("s", "b", `"secret"`), mortal("t", "c", `"secret"`, a.now+minute))
+	a.apply(put("s", "a", `"secret"`), put("s", "b", `"secret"`), expiring("t", "c", `"secret"`, a.now+minute))
 	a.activate("u", a.register("u", `{}`).Version)
 	a.register("u", `true`)
 	before, events, schemas := a.state(), a.events(), a.schemas("u")
@@ -75,7 +75,7 @@ type method struct {
 func methods() []method {
 	return slices.Concat(tokenMethods(), readMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
-			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), mortal("n", "c", `1`, u.now+1))
+			w := u.write(put("s", "new", `1`), put("s", "a", `"changed"`), del("s", "b"), expiring("n", "c", `1`, u.now+1))
 			w.IdempotencyKey = &ext.IdempotencyKey{Key: fmt.Sprint(u.now)}
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
 			return err
@@ -203,7 +203,7 @@ func callerGone(t *testing.T, u *user) {
 // prepareSteps makes what methods need, with the clock where it has expired in
 // part.
 func prepareSteps(u *user) {
-	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), mortal("s", "c", `1`, u.now+second), mortal("x", "d", `1`, u.now+second))
+	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), expiring("s", "c", `1`, u.now+second), expiring("x", "d", `1`, u.now+second))
 	u.register("s", `{}`)
 	u.setStatus("s", 1, ext.Deprecated)
 	u.setInstall(ext.Registration{Tier: "tin"}, false)

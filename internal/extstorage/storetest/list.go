@@ -164,7 +164,7 @@ func pagesOfOne(t *testing.T, u *user) {
 // on it has expired.
 func more(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "c")
-	u.apply(mortal("s", "d", `1`, u.now+minute), mortal("s", "0", `1`, u.now+minute))
+	u.apply(expiring("s", "d", `1`, u.now+minute), expiring("s", "0", `1`, u.now+minute))
 	u.now += minute
 	for limit, want := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
 		equal(t, fmt.Sprint("more after ", limit), u.list(ext.Query{Namespace: "s", Limit: limit}).More, want)
@@ -203,7 +203,7 @@ func afterOutside(t *testing.T, u *user) {
 
 // valuesAndMetadata come only when they are asked for, all else always.
 func valuesAndMetadata(t *testing.T, u *user) {
-	op := mortal("s", "a", `{"v":1}`, u.now+hour)
+	op := expiring("s", "a", `{"v":1}`, u.now+hour)
 	op.Metadata = `{"m":1}`
 	u.apply(op)
 	want := u.get("s", "a")
@@ -446,7 +446,7 @@ func exportPages(t *testing.T, u *user) {
 	u.fill("t", keys...)
 	for i, key := range keys {
 		if i%4 == 0 {
-			u.apply(mortal("s", key, `1`, u.now+minute))
+			u.apply(expiring("s", key, `1`, u.now+minute))
 		}
 	}
 	u.now += minute

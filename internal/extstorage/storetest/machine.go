@@ -27,7 +27,7 @@ type machine struct {
 func randomSteps(t *testing.T, u *user) {
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		m := &machine{user: u.other(), model: newModel()}
-		m.t, m.now = rt, dawn
+		m.t, m.now = rt, early
 		m.clean()
 		m.quota = ext.Quota{
 			Bytes:      rapid.SampledFrom([]int64{20, 60, 1000}).Draw(rt, "bytes"),
@@ -257,7 +257,7 @@ func (m *machine) stepQuota(rt *rapid.T) {
 
 func (m *machine) stepTime(rt *rapid.T) {
 	by := rapid.SampledFrom([]ext.Moment{1, second - 1, second, minute, hour, day, 7 * day, 20 * day, -1, -second, -hour, -day}).Draw(rt, "by")
-	m.now = min(max(m.now+by, dawn-100*day), dawn+500*day)
+	m.now = min(max(m.now+by, early-100*day), early+500*day)
 }
 
 // compare holds everything that can be seen against the model.

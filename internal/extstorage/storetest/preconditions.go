@@ -34,7 +34,7 @@ func earlierLifeDeleted(t *testing.T, u *user) {
 }
 
 func earlierLifeExpired(t *testing.T, u *user) {
-	first := u.do(mortal("settings", "a", `1`, u.now+minute))
+	first := u.do(expiring("settings", "a", `1`, u.now+minute))
 	u.now += minute
 	again := u.do(put("settings", "a", `2`))
 	equal(t, "revision of a new life", again.Revision, ext.Revision(1))
@@ -76,7 +76,7 @@ func createOnly(t *testing.T, u *user) {
 	for name, prepare := range map[string]func(u *user){
 		"in a new install":   func(*user) {},
 		"beside another":     func(u *user) { u.apply(put("settings", "b", `1`)) },
-		"where one expired":  func(u *user) { u.apply(mortal("settings", "a", `1`, u.now+minute)) },
+		"where one expired":  func(u *user) { u.apply(expiring("settings", "a", `1`, u.now+minute)) },
 		"where one was once": func(u *user) { u.apply(put("settings", "a", `1`)); u.apply(del("settings", "a")) },
 	} {
 		for _, g := range []ext.Precondition{ifRevision(0), ifNone} {

@@ -178,7 +178,7 @@ func expiredNeverCounts(t *testing.T, u *user) {
 		if what == "namespaces" {
 			other = "r"
 		}
-		u.apply(mortal(other, "a", `1`, u.now+minute), mortal("s", "b", `12`, u.now+minute))
+		u.apply(expiring(other, "a", `1`, u.now+minute), expiring("s", "b", `12`, u.now+minute))
 		u.now += minute - 1
 		if _, err := u.try(put("s", "c", `1`), put("n", "d", `1`), put("n", "e", `1`)); !isQuota(err) {
 			t.Errorf("%s: a write before the others expire: %v", what, err)
@@ -201,7 +201,7 @@ func expiredNeverCounts(t *testing.T, u *user) {
 // expiredIsNoRoom: when a quota was lowered, what expires meanwhile makes no room
 // for more than the quota.
 func expiredIsNoRoom(t *testing.T, u *user) {
-	u.apply(put("s", "a", `1`), put("s", "b", `1`), mortal("s", "c", `1`, u.now+minute), mortal("s", "d", `1`, u.now+minute))
+	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute), expiring("s", "d", `1`, u.now+minute))
 	u.quota.Keys = 2
 	u.now += minute
 	before := u.state()
@@ -212,7 +212,7 @@ func expiredIsNoRoom(t *testing.T, u *user) {
 	u.wantState("it", before)
 	u.apply(put("s", "a", `2`))
 	v := u.other()
-	v.apply(mortal("s", "a", `1`, v.now+minute), mortal("t", "a", `1`, v.now+minute))
+	v.apply(expiring("s", "a", `1`, v.now+minute), expiring("t", "a", `1`, v.now+minute))
 	v.now += minute
 	v.quota.Keys = 0
 	_, err = v.try(put("s", "a", `1`))
@@ -232,7 +232,7 @@ func manyExpired(t *testing.T, u *user) {
 	for n := 0; n < expired; n += 100 {
 		var ops []ext.Op
 		for i := n; i < n+100; i++ {
-			ops = append(ops, mortal(fmt.Sprint("s", i%3), fmt.Sprintf("%04d", i), `1`, u.now+minute+ext.Moment(i)))
+			ops = append(ops, expiring(fmt.Sprint("s", i%3), fmt.Sprintf("%04d", i), `1`, u.now+minute+ext.Moment(i)))
 		}
 		u.apply(ops...)
 	}
@@ -256,7 +256,7 @@ func manyExpired(t *testing.T, u *user) {
 // whether it is done or refused: a clock that is turned back finds them again.
 func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
-	u.apply(put("s", "a", `1`), put("s", "b", `1`), mortal("s", "c", `1`, u.now+minute))
+	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute))
 	before := u.now
 	u.now += minute
 	last := u.state().last
@@ -275,7 +275,7 @@ func quotaRemovesNothing(t *testing.T, u *user) {
 // quotas by its own clock, whichever has written last.
 func quotaOfTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 2
-	u.apply(mortal("s", "a", `1`, u.now+minute), put("s", "b", `1`))
+	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))
 	fast := u.at(u.now + hour)
 	fast.apply(put("s", "c", `1`))
 	_, err := fast.try(put("s", "d", `1`))
@@ -289,7 +289,7 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	u.apply(del("s", "c"), del("s", "b"))
 	_, err = fast.try(put("s", "d", `1`), put("s", "e", `1`))
 	wantError(t, "two for one place", err, overQuota(1, "keys", 2, 3))
-	fast.apply(mortal("s", "d", `1`, u.now+minute)) // has expired by its own clock
+	fast.apply(expiring("s", "d", `1`, u.now+minute)) // has expired by its own clock
 	fast.apply(put("s", "e", `1`))
 	_, err = u.try(put("s", "f", `1`))
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
@@ -306,7 +306,7 @@ func lastPlace(t *testing.T, u *user) {
 	} {
 		u := u.other()
 		u.quota = q
-		u.apply(mortal("old", "a", `1`, u.now+minute), mortal("s", "b", `1`, u.now+minute))
+		u.apply(expiring("old", "a", `1`, u.now+minute), expiring("s", "b", `1`, u.now+minute))
 		u.now += minute
 		errs := testdb.Together(parallel, func(i int) error {
 			ns := "s"
@@ -330,7 +330,7 @@ func lastPlace(t *testing.T, u *user) {
 // what has expired, as many get in as there are by the later clock.
 func lastPlaceByTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 5
-	u.apply(mortal("s", "old", `1`, u.now+minute), mortal("s", "older", `1`, u.now+minute), put("s", "a", `1`))
+	u.apply(expiring("s", "old", `1`, u.now+minute), expiring("s", "older", `1`, u.now+minute), put("s", "a", `1`))
 	fast := u.at(u.now + hour)
 	errs := testdb.Together(parallel, func(i int) error {
 		_, err := []*user{u, fast}[i%2].try(put("s", fmt.Sprintf("%02d", i), `1`))

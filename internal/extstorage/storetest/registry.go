@@ -116,7 +116,7 @@ func (u *user) active(ns ext.Namespace) ext.Schema {
 func schemaVersions(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
-	want := ext.Schema{Namespace: "s", Version: 1, Status: ext.Draft, Document: []byte(`{"type":"object"}`), CreatedAt: noon, UpdatedAt: noon}
+	want := ext.Schema{Namespace: "s", Version: 1, Status: ext.Draft, Document: []byte(`{"type":"object"}`), CreatedAt: t0, UpdatedAt: t0}
 	equal(t, "the first", u.register("s", `{"type":"object"}`), want)
 	u.now += second
 	equal(t, "the second", u.register("s", `{}`).Version, ext.SchemaVersion(2))
@@ -161,7 +161,7 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	}
 	u.now += second
 	sc := u.activate("s", 2)
-	equal(t, "activated", []any{sc.Version, sc.Status, sc.CreatedAt, sc.UpdatedAt}, []any{ext.SchemaVersion(2), ext.Active, noon, noon + second})
+	equal(t, "activated", []any{sc.Version, sc.Status, sc.CreatedAt, sc.UpdatedAt}, []any{ext.SchemaVersion(2), ext.Active, t0, t0 + second})
 	equal(t, "active", u.active("s"), sc)
 	u.now += second
 	equal(t, "activated again", u.activate("s", 2), sc)

@@ -32,7 +32,7 @@ func restored(op ext.Op, r ext.Revision, created, updated ext.Moment) ext.Op {
 // was there, and the next write counts on from them.
 func restoreRecords(t *testing.T, u *user) {
 	const most ext.Revision = 1_000_000_000_000_000
-	u.apply(put("s", "live", `"old"`), put("s", "live", `"older"`), mortal("s", "expired", `"old"`, u.now+second))
+	u.apply(put("s", "live", `"old"`), put("s", "live", `"older"`), expiring("s", "expired", `"old"`, u.now+second))
 	u.now += minute
 	for i, c := range []struct {
 		key     string
@@ -47,7 +47,7 @@ func restoreRecords(t *testing.T, u *user) {
 		{`odd "\é😀`, most, 0, true},
 	} {
 		seq := ext.Seq(4 + 2*i)
-		op := restored(mortal("s", c.key, `{"n":1.50,"é":"\""}`, c.expires), c.r, u.now-day, u.now+hour)
+		op := restored(expiring("s", c.key, `{"n":1.50,"é":"\""}`, c.expires), c.r, u.now-day, u.now+hour)
 		op.Metadata = `{"m":1}`
 		want := ext.Item{Revision: c.r, Seq: seq, Created: c.created, CreatedAt: u.now - day, UpdatedAt: u.now + hour, ExpiresAt: c.expires}
 		equal(t, "item of "+c.key, u.do(op), want)
@@ -70,7 +70,7 @@ func restoreRecords(t *testing.T, u *user) {
 // restoreBatch: one write restores, puts and deletes.
 func restoreBatch(t *testing.T, u *user) {
 	u.apply(put("s", "gone", `1`), put("s", "put", `1`))
-	a := u.apply(restored(put("s", "a", `1`), 5, noon-day, noon), del("s", "gone"), put("s", "put", `2`), restored(put("t", "b", `2`), 6, noon, noon-day), look("s", "a"))
+	a := u.apply(restored(put("s", "a", `1`), 5, t0-day, t0), del("s", "gone"), put("s", "put", `2`), restored(put("t", "b", `2`), 6, t0, t0-day), look("s", "a"))
 	equal(t, "revisions", []ext.Revision{a.Items[0].Revision, a.Items[2].Revision, a.Items[3].Revision}, []ext.Revision{5, 2, 6})
 	var revisions []ext.Revision
 	for _, c := range u.changes(2) {
@@ -98,9 +98,9 @@ func restoreRefused(t *testing.T, u *user) {
 		u.wantState(what, before)
 		equal(t, what+": the last change", u.do(look("s", "a")).Seq, ext.Seq(1))
 	}
-	good := restored(put("s", "b", `1`), 5, noon, noon)
-	refused("a precondition", item(1, &ext.MismatchError{Current: 1}), good, guarded(restored(put("s", "a", `2`), 5, noon, noon), ifRevision(0)))
-	refused("another schema", item(1, ext.ErrSchemaChanged), good, restored(put("v", "b", `1`), 5, noon, noon))
+	good := restored(put("s", "b", `1`), 5, t0, t0)
+	refused("a precondition", item(1, &ext.MismatchError{Current: 1}), good, guarded(restored(put("s", "a", `2`), 5, t0, t0), ifRevision(0)))
+	refused("another schema", item(1, ext.ErrSchemaChanged), good, restored(put("v", "b", `1`), 5, t0, t0))
 	u.quota.Keys = 1
 	refused("a quota", item(0, &ext.QuotaError{What: "keys", Limit: 1, Used: 2}), good)
 	u.quota = ext.DefaultQuota()
@@ -112,7 +112,7 @@ func restoreRefused(t *testing.T, u *user) {
 func restoreAfter(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))
 	u.now += second
-	w := u.write(restored(put("s", "c", `1`), 3, noon, noon), put("s", "d", `1`))
+	w := u.write(restored(put("s", "c", `1`), 3, t0, t0), put("s", "d", `1`))
 	w.After = 1_000_000
 	for i := range ext.Seq(2) {
 		a, err := u.h.Store.Apply(t.Context(), u.owner, w)
@@ -136,7 +136,7 @@ func (u *user) restoreSchema(sc ext.Schema) bool {
 
 // elsewhere is a schema as it was elsewhere.
 func elsewhere(ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, document string) ext.Schema {
-	return ext.Schema{Namespace: ns, Version: v, Status: status, Document: []byte(document), CreatedAt: noon - day, UpdatedAt: noon - hour, CreatedBy: "c0000000-0000-4000-8000-000000000001"}
+	return ext.Schema{Namespace: ns, Version: v, Status: status, Document: []byte(document), CreatedAt: t0 - day, UpdatedAt: t0 - hour, CreatedBy: "c0000000-0000-4000-8000-000000000001"}
 }
 
 func restoreSchemas(t *testing.T, u *user) {
@@ -184,7 +184,7 @@ func restoreSchemaStatus(t *testing.T, u *user) {
 	equal(t, "to active", u.restoreSchema(elsewhere("s", 2, ext.Active, `{}`)), true)
 	statuses(ext.Draft, ext.Active, ext.Deprecated)
 	all := u.schemas("s")
-	equal(t, "moments", []ext.Moment{all[1].CreatedAt, all[1].UpdatedAt, all[2].UpdatedAt}, []ext.Moment{noon, noon - hour, u.now})
+	equal(t, "moments", []ext.Moment{all[1].CreatedAt, all[1].UpdatedAt, all[2].UpdatedAt}, []ext.Moment{t0, t0 - hour, u.now})
 	equal(t, "to deprecated", u.restoreSchema(elsewhere("s", 2, ext.Deprecated, `{}`)), true)
 	statuses(ext.Draft, ext.Deprecated, ext.Deprecated)
 	equal(t, "active of none", u.active("s"), ext.Schema{})

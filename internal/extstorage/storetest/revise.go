@@ -68,7 +68,7 @@ func reviseFound(t *testing.T, u *user) {
 	equal(t, "of no record", first, ext.Item{Revision: 1, Seq: 1, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "0.1"})
 	equal(t, "the number", u.get("s", "n").Value, `0.1`)
 	equal(t, "more", u.do(add("s", "n", "12345678901234567890.2")).Sum, "12345678901234567890.3")
-	op := mortal("s", "k", `{"a":1,"b":[1]}`, u.now+hour)
+	op := expiring("s", "k", `{"a":1,"b":[1]}`, u.now+hour)
 	op.Metadata = `{"m":1}`
 	made := u.do(op)
 	u.now += minute

@@ -213,7 +213,7 @@ func mixedBatches(t *testing.T, u *user) {
 				case 0:
 					ops = append(ops, del(ns, key))
 				case 1:
-					ops = append(ops, mortal(ns, key, `"mortal"`, at.now+minute))
+					ops = append(ops, expiring(ns, key, `"mortal"`, at.now+minute))
 				default:
 					ops = append(ops, put(ns, key, fmt.Sprint(i*100+j)))
 				}

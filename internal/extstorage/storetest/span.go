@@ -149,7 +149,7 @@ func spanWho(t *testing.T, u *user) {
 	writer, expired, empty, schemas := s.of(s.owner(1, 2)), s.of(s.owner(1, 3)), s.of(s.owner(2, 1)), s.of(s.owner(2, 2))
 	registered, revoked, refused := s.of(s.owner(3, 1)), s.of(s.owner(3, 2)), s.of(s.owner(4, 1))
 	writer.apply(put("a", "a", `1`))
-	expired.apply(mortal("a", "a", `1`, s.now+second))
+	expired.apply(expiring("a", "a", `1`, s.now+second))
 	s.now += minute
 	empty.apply(put("a", "a", `1`))
 	empty.apply(del("a", "a"))

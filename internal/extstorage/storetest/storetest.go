@@ -65,7 +65,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 		New: func(t *testing.T, g suite.Group[*user]) *user {
 			u := newUser(t, h)
 			if g.Serial {
-				u.now = dawn
+				u.now = early
 			}
 			return u
 		},

@@ -33,7 +33,7 @@ func sweepChecks() []check {
 // Moments after everything that tests in this group leave behind, and before
 // everything of the others. What expires leaves changes, which are swept later.
 const (
-	afterAll    = dawn + 1000*day
+	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day
 	changesKept = ext.Moment(ext.ChangesKept / 1e6)
 	answersKept = ext.Moment(ext.AnswersKept / 1e6)
@@ -89,8 +89,8 @@ func (u *user) clean() {
 func sweepBounded(t *testing.T, u *user) {
 	u.clean()
 	v := u.other()
-	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+20), mortal("t", "c", `1`, u.now+30), put("t", "d", `1`))
-	v.apply(mortal("s", "a", `1`, u.now+15), mortal("s", "b", `1`, u.now+25), mortal("s", "c", `1`, u.now+hour))
+	u.apply(expiring("s", "a", `1`, u.now+10), expiring("s", "b", `1`, u.now+20), expiring("t", "c", `1`, u.now+30), put("t", "d", `1`))
+	v.apply(expiring("s", "a", `1`, u.now+15), expiring("s", "b", `1`, u.now+25), expiring("s", "c", `1`, u.now+hour))
 	equal(t, "before the first expires", u.sweep(10), 0)
 	u.now += minute
 	v.now = u.now
@@ -109,7 +109,7 @@ func sweepBounded(t *testing.T, u *user) {
 
 func sweepBoundary(t *testing.T, u *user) {
 	u.clean()
-	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+11), put("s", "c", `1`))
+	u.apply(expiring("s", "a", `1`, u.now+10), expiring("s", "b", `1`, u.now+11), put("s", "c", `1`))
 	u.now += 9
 	equal(t, "a millisecond before", u.sweep(10), 0)
 	u.now++
@@ -125,8 +125,8 @@ func sweepBoundary(t *testing.T, u *user) {
 // moments.
 func sweepTells(t *testing.T, u *user) {
 	u.clean()
-	u.apply(mortal("s", "b", `1`, u.now+10), mortal("s", "a", `1`, u.now+20), mortal("a", "z", `1`, u.now+10))
-	u.apply(mortal("s", "b", `1`, u.now+10))
+	u.apply(expiring("s", "b", `1`, u.now+10), expiring("s", "a", `1`, u.now+20), expiring("a", "z", `1`, u.now+10))
+	u.apply(expiring("s", "b", `1`, u.now+10))
 	u.now += minute
 	equal(t, "sweep", u.drain(), 3)
 	equal(t, "feed", u.changes(4), []ext.Change{
@@ -142,9 +142,9 @@ func sweepTells(t *testing.T, u *user) {
 // last revision.
 func sweepOrder(t *testing.T, u *user) {
 	u.clean()
-	u.apply(mortal("s", "a", `1`, u.now+30), mortal("s", "b", `1`, u.now+10), mortal("t", "c", `1`, u.now+20), mortal("t", "d", `1`, u.now+40),
-		put("t", "e", `1`), mortal("t", "b", `1`, u.now+10), mortal("a", "z", `1`, u.now+10))
-	u.apply(mortal("s", "b", `1`, u.now+10))
+	u.apply(expiring("s", "a", `1`, u.now+30), expiring("s", "b", `1`, u.now+10), expiring("t", "c", `1`, u.now+20), expiring("t", "d", `1`, u.now+40),
+		put("t", "e", `1`), expiring("t", "b", `1`, u.now+10), expiring("a", "z", `1`, u.now+10))
+	u.apply(expiring("s", "b", `1`, u.now+10))
 	u.now += 30
 	before := u.state()
 	equal(t, "sweeps", []int{u.sweep(2), u.sweep(2), u.sweep(2), u.sweep(2)}, []int{2, 2, 1, 0})
@@ -165,7 +165,7 @@ func sweepOrder(t *testing.T, u *user) {
 func sweepOnlyDue(t *testing.T, u *user) {
 	u.clean()
 	begin := u.now
-	u.apply(mortal("s", "a", `1`, begin+second), mortal("s", "b", `1`, begin+second+1))
+	u.apply(expiring("s", "a", `1`, begin+second), expiring("s", "b", `1`, begin+second+1))
 	_, err := u.applyOnce("key", 1)
 	must(t, "Apply", err)
 	u.now = begin + 30*day
@@ -184,7 +184,7 @@ func sweepOnlyDue(t *testing.T, u *user) {
 func sweepCounters(t *testing.T, u *user) {
 	u.clean()
 	u.quota.Keys = 3
-	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+20), mortal("s", "c", `1`, u.now+30), mortal("t", "d", `1`, u.now+10))
+	u.apply(expiring("s", "a", `1`, u.now+10), expiring("s", "b", `1`, u.now+20), expiring("s", "c", `1`, u.now+30), expiring("t", "d", `1`, u.now+10))
 	u.now += 10
 	u.apply(put("s", "e", `12345`))
 	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 13, Keys: 3, Namespaces: 1})
@@ -201,7 +201,7 @@ func sweepCounters(t *testing.T, u *user) {
 // was not is there again.
 func clockTurnedBack(t *testing.T, u *user) {
 	u.clean()
-	u.apply(mortal("s", "a", `1`, u.now+minute), mortal("s", "b", `1`, u.now+hour))
+	u.apply(expiring("s", "a", `1`, u.now+minute), expiring("s", "b", `1`, u.now+hour))
 	u.now += minute
 	equal(t, "sweep", u.sweep(10), 1)
 	u.now -= 30 * second
@@ -323,7 +323,7 @@ func sweepsTokens(t *testing.T, u *user) {
 // sweepsByKind: a sweep removes and counts rows of its kind, and no others.
 func sweepsByKind(t *testing.T, u *user) {
 	u.clean()
-	u.apply(mortal("s", "a", `1`, u.now+10))
+	u.apply(expiring("s", "a", `1`, u.now+10))
 	for _, key := range []string{"1", "2"} {
 		_, err := u.applyOnce(key, 1)
 		must(t, "Apply", err)
@@ -347,7 +347,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 		const records = 30
 		var ops []ext.Op
 		for i := range records {
-			ops = append(ops, mortal("s", fmt.Sprintf("%02d", i), `"dead"`, u.now+second))
+			ops = append(ops, expiring("s", fmt.Sprintf("%02d", i), `"dead"`, u.now+second))
 		}
 		u.apply(ops...)
 		u.now += minute
@@ -356,7 +356,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 				if caller == 0 {
 					_, err = u.h.Store.Sweep(t.Context(), ext.SweptRecords, u.now, u.now, 7)
 				} else {
-					_, err = u.try(put("s", fmt.Sprintf("%02d", i), `"alive"`), mortal("t", fmt.Sprint(i), `1`, u.now))
+					_, err = u.try(put("s", fmt.Sprintf("%02d", i), `"alive"`), expiring("t", fmt.Sprint(i), `1`, u.now))
 				}
 			}
 			return err
@@ -373,7 +373,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 func sweepFault(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.clean()
-	u.apply(mortal("s", "a", `1`, u.now+10), mortal("s", "b", `1`, u.now+10), put("s", "c", `1`))
+	u.apply(expiring("s", "a", `1`, u.now+10), expiring("s", "b", `1`, u.now+10), put("s", "c", `1`))
 	_, err := u.applyOnce("key", 1)
 	must(t, "Apply", err)
 	u.now += 10 * day

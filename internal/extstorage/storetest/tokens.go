@@ -62,7 +62,7 @@ func revokeToken(t *testing.T, u *user) {
 	u.now += second
 	u.revokeToken("a", u.now+day)
 	equal(t, "revoked", u.revokedTokens(), []ext.RevokedToken{
-		{ID: "a", ExpiresAt: u.now + day, RevokedAt: u.now}, {ID: "b", ExpiresAt: noon + hour, RevokedAt: noon},
+		{ID: "a", ExpiresAt: u.now + day, RevokedAt: u.now}, {ID: "b", ExpiresAt: t0 + hour, RevokedAt: t0},
 	})
 	equal(t, "revoked", u.revoked(), []string{"a", "b"})
 	in, _, err := u.h.Installs.InstallState(t.Context(), u.owner, u.now)

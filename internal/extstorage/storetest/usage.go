@@ -27,7 +27,7 @@ func usageLive(t *testing.T, u *user) {
 	equal(t, "a new install", u.usage(), ext.Usage{})
 	op := put("b", "a", `"é"`)
 	op.Metadata = `{"m":1}`
-	u.apply(op, put("a", "a", `1`), mortal("a", "b", `12`, u.now+minute), mortal("c", "c", `123`, u.now+minute))
+	u.apply(op, put("a", "a", `1`), expiring("a", "b", `12`, u.now+minute), expiring("c", "c", `123`, u.now+minute))
 	equal(t, "usage", u.usage(), ext.Usage{
 		Counters:   ext.Counters{Bytes: 23, Keys: 4, Namespaces: 3},
 		Namespaces: []ext.NamespaceUsage{{Namespace: "a", Keys: 2, Bytes: 7}, {Namespace: "b", Keys: 1, Bytes: 11}, {Namespace: "c", Keys: 1, Bytes: 5}},
@@ -73,7 +73,7 @@ func usageEveryMoment(t *testing.T, u *user) {
 				at.now += ext.Moment(i-4) * second
 				_, err = at.try(put("s", fmt.Sprint(j), fmt.Sprint(i*j)))
 			default:
-				_, err = at.try(mortal("s", fmt.Sprint(j%7), fmt.Sprint(i*j*j), at.now+3*second), put(fmt.Sprint("t", j%3), fmt.Sprint(i), `"x"`))
+				_, err = at.try(expiring("s", fmt.Sprint(j%7), fmt.Sprint(i*j*j), at.now+3*second), put(fmt.Sprint("t", j%3), fmt.Sprint(i), `"x"`))
 			}
 			if isQuota(err) {
 				err = nil
@@ -101,7 +101,7 @@ func totals(t *testing.T, u *user) {
 	v, w := u.other(), u.other()
 	v.owner.Tenant = u.owner.Tenant
 	u.apply(put("a", "a", `1`), put("b", "a", `1`))
-	v.apply(put("a", "a", `12`), mortal("a", "b", `1`, u.now+second), mortal("a", "c", `1`, u.now+second+1))
+	v.apply(put("a", "a", `12`), expiring("a", "b", `1`, u.now+second), expiring("a", "c", `1`, u.now+second+1))
 	w.apply(put("a", "a", `"é"`))
 	all := ext.Totals{Installs: 3, Bytes: 22, Keys: 6, Namespaces: 4}
 	want("of all", 16, all)

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// noon is when tests begin.
-	noon ext.Moment = 1_700_000_000_123
-	// dawn is when tests that sweep begin: decades before noon, so that they
+	// t0 is when tests begin.
+	t0 ext.Moment = 1_700_000_000_123
+	// early is when tests that sweep begin: decades before t0, so that they
 	// find nothing of the others.
-	dawn ext.Moment = 200_000_000_123
+	early ext.Moment = 200_000_000_123
 
 	second ext.Moment = 1000
 	minute            = 60 * second
@@ -34,7 +34,7 @@ type user struct {
 }
 
 func newUser(t tb, h Harness) *user {
-	return &user{t: t, h: h, owner: newOwner(), now: noon, quota: ext.DefaultQuota()}
+	return &user{t: t, h: h, owner: newOwner(), now: t0, quota: ext.DefaultQuota()}
 }
 
 func newOwner() ext.Owner {
@@ -67,7 +67,7 @@ func put(ns, key, value string) ext.Op {
 }
 
 // mortal is a put of a record that is there until a moment.
-func mortal(ns, key, value string, until ext.Moment) ext.Op {
+func expiring(ns, key, value string, until ext.Moment) ext.Op {
 	op := put(ns, key, value)
 	op.ExpiresAt = until
 	return op

@@ -158,7 +158,7 @@ func TestExpiredToken(t *testing.T) {
 	u.get("/info/configuration").is(200)
 
 	stranger := u.server.user(t)
-	stranger.id, stranger.secret = u.token(t, keyring(t, "another secret"), tokenlib.Claims{UID: stranger.uid, Expires: dawn})
+	stranger.id, stranger.secret = u.token(t, keyring(t, "another secret"), tokenlib.Claims{UID: stranger.uid, Expires: t0})
 	stranger.get("/info/collections").is(401, "0")
 	other := &user{t, u.server, u.uid, u.id, "another key"}
 	other.get("/info/collections").is(401, "0")

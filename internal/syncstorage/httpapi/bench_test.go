@@ -26,7 +26,7 @@ func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, t
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &server{clock: clock.NewManual(dawn)}
+	s := &server{clock: clock.NewManual(t0)}
 	service, err := ss.NewService(ss.Options{Store: store, Config: conf, Clock: s.clock.Now, Connections: 32})
 	if err != nil {
 		b.Fatal(err)
@@ -45,7 +45,7 @@ func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, t
 		head := headers[method+target]
 		if head == nil {
 			head = http.Header{"Content-Type": {"application/json"}}
-			a := hawk.Header{ID: id, TS: dawn.Unix(), Nonce: "nonce"}
+			a := hawk.Header{ID: id, TS: t0.Unix(), Nonce: "nonce"}
 			a = a.Sign(key, hawk.Request{Method: method, Target: target, Host: "localhost", Port: 80})
 			head.Set("Authorization", a.String())
 			headers[method+target] = head

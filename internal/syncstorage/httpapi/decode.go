@@ -39,7 +39,7 @@ func (d *decoder) record(id string) (ss.Item, error) {
 
 // list reads the body of a POST in JSON: a list of objects with distinct ids.
 func (d *decoder) list() ([]ss.Item, error) {
-	if !faithful(d.body) {
+	if !isRoundTripSafe(d.body) {
 		return nil, errBody
 	}
 	d.json.ResetBytes(d.body)
@@ -124,7 +124,7 @@ func (s ids) add(id string) bool {
 
 // document reads a text that is one object.
 func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
-	if !faithful(text) {
+	if !isRoundTripSafe(text) {
 		return it, false, errBody
 	}
 	d.json.ResetBytes(text)

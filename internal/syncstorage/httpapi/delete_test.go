@@ -51,7 +51,7 @@ func TestDeleteCollection(t *testing.T) {
 	fresh := u.server.user(t)
 	fresh.delete("/storage/toys").is(200, "0.00")
 	// A stamp is never used twice, also when what had it is gone.
-	u.clock.Set(dawn)
+	u.clock.Set(t0)
 	if got := u.put("/storage/toys/a", `{}`).is(200).body; seconds(t, got) <= seconds(t, gone) {
 		t.Errorf("the stamp %s comes after %s", got, gone)
 	}

@@ -45,8 +45,8 @@ var (
 	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "malformed query string"}
 )
 
-// judge maps an error to the status and the integer of its answer.
-func judge(err error) (status, code int) {
+// statusOf maps an error to the status and the integer of its answer.
+func statusOf(err error) (status, code int) {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.status, own.code
 	}
@@ -90,7 +90,7 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	for _, name := range []string{"X-Last-Modified", "X-Weave-Records", "X-Weave-Next-Offset"} {
 		h.Del(name)
 	}
-	status, code := judge(err)
+	status, code := statusOf(err)
 	switch {
 	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Hawk")

@@ -19,7 +19,7 @@ const (
 // conditional is a user with records at those stamps.
 func conditional(s *server, t *testing.T) *user {
 	u := s.user(t)
-	u.clock.Set(dawn)
+	u.clock.Set(t0)
 	u.put("/storage/toys/a", `{"payload":"x"}`).is(200, aStamp)
 	u.later(time.Second)
 	u.put("/storage/toys/b", `{"payload":"x"}`).is(200, toStamp)

@@ -23,9 +23,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// dawn is when tests begin. It is no multiple of a tick, so that a stamp that
+// t0 is when tests begin. It is no multiple of a tick, so that a stamp that
 // was not floored would be seen.
-var dawn = time.UnixMilli(1790000000123)
+var t0 = time.UnixMilli(1790000000123)
 
 const secret = "the master secret of these tests"
 
@@ -73,7 +73,7 @@ func start(t testing.TB, with setup) *server {
 	if with.secrets == nil {
 		with.secrets = []string{secret}
 	}
-	s := &server{clock: clock.NewManual(dawn), keys: keyring(t, with.secrets...)}
+	s := &server{clock: clock.NewManual(t0), keys: keyring(t, with.secrets...)}
 	addresses, err := web.NewResolver(with.public, nil)
 	if err != nil {
 		t.Fatal(err)

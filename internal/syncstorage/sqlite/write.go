@@ -82,7 +82,7 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, judge
 			return end(c)
 		})
 	} else {
-		err = s.db.WriteJudged(ctx, k.name, begin, end)
+		err = s.db.WriteChecked(ctx, k.name, begin, end)
 	}
 	if err == nil && coll == 0 && st.coll != 0 {
 		s.names.Store(w.Collection, st.coll)

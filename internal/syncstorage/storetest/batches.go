@@ -145,9 +145,9 @@ func tooLargeAtCreation(t *testing.T, u *user) {
 }
 
 func batchTTL(t *testing.T, u *user) {
-	b := u.stage("bookmarks", mortal("a", "x", 60), mortal("zero", "x", 0))
+	b := u.stage("bookmarks", expiring("a", "x", 60), expiring("zero", "x", 0))
 	u.wait(3600e9)
-	w := u.commit("bookmarks", b, mortal("b", "x", 60))
+	w := u.commit("bookmarks", b, expiring("b", "x", 60))
 	equal(t, "staged", u.get("bookmarks", "a").expiry, w.Modified+60*second)
 	equal(t, "committed", u.get("bookmarks", "b").expiry, w.Modified+60*second)
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
@@ -188,7 +188,7 @@ func batchSlowClock(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("b", "x"))
 	u.now += hour
 	u.append("bookmarks", b, bso("c", "x"))
-	equal(t, "stamp", u.commit("bookmarks", b).Modified, noon+tick)
+	equal(t, "stamp", u.commit("bookmarks", b).Modified, t0+tick)
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b", "c")
 }
 
@@ -200,7 +200,7 @@ func refusedCommit(t *testing.T, u *user) {
 		change func(u *user, w *ss.Write, l *ss.BatchLimits)
 		want   error
 	}{
-		{"precondition", func(u *user, w *ss.Write, _ *ss.BatchLimits) { w.If = ifUnmodifiedSince(noon - tick) }, &ss.PreconditionError{Modified: noon}},
+		{"precondition", func(u *user, w *ss.Write, _ *ss.BatchLimits) { w.If = ifUnmodifiedSince(t0 - tick) }, &ss.PreconditionError{Modified: t0}},
 		{"limits", func(_ *user, _ *ss.Write, l *ss.BatchLimits) { l.Records = 2 }, ss.ErrBatchTooLarge},
 		{"quota", func(_ *user, w *ss.Write, _ *ss.BatchLimits) { w.Quota = ss.Quota{User: 10, Enforce: true} }, ss.ErrQuota},
 	} {

@@ -53,7 +53,7 @@ func MergeCases() []MergeCase {
 		{"empty payload replaces", full, bso("a", ""), ss.Direct, b(five, "", CaseSecond, expires), bytes(-3)},
 		{"sortindex keeps the rest", full, ss.Update{ID: "a", SortIndex: nine}, ss.Direct, b(nine, "old", CaseSecond, expires), bytes(0)},
 		{"ttl keeps the stamp", full, ss.Update{ID: "a", TTL: long}, ss.Direct, b(five, "old", CaseFirst, renewed), bytes(0)},
-		{"ttl and payload move the stamp", full, mortal("a", "new", 3600), ss.Direct, b(five, "new", CaseSecond, renewed), bytes(0)},
+		{"ttl and payload move the stamp", full, expiring("a", "new", 3600), ss.Direct, b(five, "new", CaseSecond, renewed), bytes(0)},
 		{"nothing keeps everything", full, ss.Update{ID: "a"}, ss.Direct, b(five, "old", CaseFirst, expires), bytes(0)},
 		{"a ttl for one that had none", &ss.Update{ID: "a", Payload: text("old")}, ss.Update{ID: "a", TTL: long}, ss.Direct,
 			b(none, "old", CaseFirst, renewed), bytes(0)},

@@ -191,7 +191,7 @@ func emptyCollection(t *testing.T, u *user) {
 	u.deleteBSO("tabs", "a")
 	u.put("forms", bso("a", "x"))
 	u.deleteBSOs("forms", "a")
-	u.put("history", mortal("a", "x", 1))
+	u.put("history", expiring("a", "x", 1))
 	u.wait(5e9)
 	s := u.state()
 	for _, name := range []string{"bookmarks", "tabs", "forms", "history"} {

@@ -86,7 +86,7 @@ func writers(t *testing.T, u *user) {
 		records += len(c.list)
 	}
 	equal(t, "records", records, parallel*3+3) // of five, three leave a record; one shared in each collection
-	equal(t, "stamps without a gap", s.modified, noon+(parallel*5-1)*tick)
+	equal(t, "stamps without a gap", s.modified, t0+(parallel*5-1)*tick)
 }
 
 // firstWriters: the first write of a user has no row to wait for, and is
@@ -103,7 +103,7 @@ func firstWriters(t *testing.T, u *user) {
 		must(t, "first writers", errors.Join(errs...))
 		s := u.state()
 		equal(t, "records", len(s.shelves["clients"].list)+len(s.shelves["crypto"].list), parallel)
-		equal(t, "stamps without a gap", s.modified, noon+(parallel-1)*tick)
+		equal(t, "stamps without a gap", s.modified, t0+(parallel-1)*tick)
 	}
 }
 
@@ -161,7 +161,7 @@ func createOnly(t *testing.T, u *user) {
 	for _, prepare := range []func(u *user){
 		func(*user) {},
 		func(u *user) { u.put("bookmarks", bso("b", "x")) },
-		func(u *user) { u.put("bookmarks", mortal("a", "expired", 0)) },
+		func(u *user) { u.put("bookmarks", expiring("a", "expired", 0)) },
 		func(u *user) { u.put("bookmarks", bso("a", "deleted")); u.deleteBSO("bookmarks", "a") },
 	} {
 		u := u.other()
@@ -227,7 +227,7 @@ func concurrentCommits(t *testing.T, u *user) {
 	equal(t, "commits", committed, 1)
 	want := []string{fmt.Sprint(winner), "a"}
 	equalIDs(t, "records", u.list("bookmarks"), want...)
-	equal(t, "stamp", u.collections().Modified, noon)
+	equal(t, "stamp", u.collections().Modified, t0)
 }
 
 // concurrentBatches of one user end in the order of their stamps.
@@ -249,7 +249,7 @@ func concurrentBatches(t *testing.T, u *user) {
 			equal(t, "the last commit wins", shared.payload, fmt.Sprint(i))
 		}
 	}
-	equal(t, "the last stamp", shared.modified, noon+(parallel-1)*tick)
+	equal(t, "the last stamp", shared.modified, t0+(parallel-1)*tick)
 	equal(t, "records", len(u.state().shelves["bookmarks"].list), parallel+1)
 }
 

@@ -28,7 +28,7 @@ func deleteOne(t *testing.T, u *user) {
 	p := u.list("bookmarks")
 	equalIDs(t, "records", p, "b")
 	equal(t, "collection", p.modified, u.now)
-	equal(t, "what is left", p.records[0].modified, noon)
+	equal(t, "what is left", p.records[0].modified, t0)
 	u.state()
 	written := u.put("bookmarks", ss.Update{ID: "a"})
 	equal(t, "written anew", u.get("bookmarks", "a"), record{id: "a", modified: written.Modified})
@@ -68,7 +68,7 @@ func deleteEverything(t *testing.T, u *user) {
 	v := u.other()
 	for _, w := range []*user{u, v} {
 		w.post("bookmarks", bso("a", "x"), bso("b", "x"))
-		w.put("tabs", mortal("a", "x", 1))
+		w.put("tabs", expiring("a", "x", 1))
 		w.put(newName(), bso("a", "x"))
 		w.stage("forms", bso("a", "x"))
 	}
@@ -84,13 +84,13 @@ func deleteEverything(t *testing.T, u *user) {
 // deleteExpired: deletes reach what has expired too, so that the counters stay
 // right.
 func deleteExpired(t *testing.T, u *user) {
-	u.post("bookmarks", mortal("a", "expired", 10), mortal("b", "expired", 10), bso("c", "x"))
+	u.post("bookmarks", expiring("a", "expired", 10), expiring("b", "expired", 10), bso("c", "x"))
 	u.wait(20e9)
 	u.deleteBSOs("bookmarks", "a", "c")
 	equal(t, "records", u.state().shelves["bookmarks"].records, 0)
 	u.put("bookmarks", bso("b", "y"))
 	equal(t, "bytes", u.state().shelves["bookmarks"].bytes, 1)
-	u.post("tabs", mortal("a", "expired", 10))
+	u.post("tabs", expiring("a", "expired", 10))
 	u.wait(20e9)
 	u.deleteCollection("tabs")
 	equal(t, "bytes of all", u.usage().Bytes(), 1)

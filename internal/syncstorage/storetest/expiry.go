@@ -45,7 +45,7 @@ func (u *user) wantVisible(when, collection string, want ...string) {
 // expiryBoundary: a record lives until its expiry and is gone at it, not a
 // millisecond later.
 func expiryBoundary(t *testing.T, u *user) {
-	u.post("tabs", mortal("a", "x", 10), mortal("b", "x", 20), bso("c", "x"))
+	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), bso("c", "x"))
 	for _, tc := range []struct {
 		after ss.Timestamp
 		want  []string
@@ -58,12 +58,12 @@ func expiryBoundary(t *testing.T, u *user) {
 		{20 * second, []string{"c"}},
 		{1000 * hour, []string{"c"}},
 	} {
-		u.at(noon+tc.after).wantVisible("after "+tc.after.String(), "tabs", tc.want...)
+		u.at(t0+tc.after).wantVisible("after "+tc.after.String(), "tabs", tc.want...)
 	}
-	v := u.at(noon + 10*second)
+	v := u.at(t0 + 10*second)
 	_, err := v.store.DeleteBSO(t.Context(), v.owner, v.write("tabs"), "a")
 	wantFault(t, "DeleteBSO at the expiry", err, fault.NotFound)
-	v = u.at(noon + 20*second - tick)
+	v = u.at(t0 + 20*second - tick)
 	v.deleteBSO("tabs", "b")
 }
 
@@ -72,7 +72,7 @@ func expiredAtOnce(t *testing.T, u *user) {
 	for _, way := range ways() {
 		u := u.other()
 		u.put("tabs", bso("a", "x"))
-		way.write(u, "tabs", mortal("a", "y", 0), mortal("b", "y", 0), bso("c", "y"))
+		way.write(u, "tabs", expiring("a", "y", 0), expiring("b", "y", 0), bso("c", "y"))
 		u.wantVisible(way.name, "tabs", "c")
 	}
 }
@@ -82,9 +82,9 @@ func expiredAtOnce(t *testing.T, u *user) {
 func horizon(t *testing.T, u *user) {
 	u.put("tabs", bso("c", "x"))
 	u.now -= hour // the next stamps are ahead of the clock
-	u.put("tabs", mortal("a", "x", 0))
+	u.put("tabs", expiring("a", "x", 0))
 	u.wantVisible("a ttl of 0 with a slow clock", "tabs", "c")
-	w := u.put("tabs", mortal("b", "x", 1))
+	w := u.put("tabs", expiring("b", "x", 1))
 	u.wantVisible("a living one with a slow clock", "tabs", "c", "b")
 	u.now = w.Modified + second
 	u.put("tabs", bso("c", "y"))
@@ -94,10 +94,10 @@ func horizon(t *testing.T, u *user) {
 
 // horizonOfEach: a write in one collection does not age another.
 func horizonOfEach(t *testing.T, u *user) {
-	u.put("tabs", mortal("a", "x", 60))
+	u.put("tabs", expiring("a", "x", 60))
 	u.now += hour
 	u.put("forms", bso("a", "x"))
-	u.now = noon + 10*second
+	u.now = t0 + 10*second
 	u.wantVisible("a record of another collection", "tabs", "a")
 	u.state()
 }
@@ -117,7 +117,7 @@ func expiredWrittenOver(t *testing.T, u *user) {
 
 // expiredAreNotListed: neither do they take a place on a page.
 func expiredAreNotListed(t *testing.T, u *user) {
-	u.post("tabs", mortal("0", "x", 1), bso("a", "x"), mortal("aa", "x", 1), bso("b", "x"), mortal("bb", "x", 1), bso("c", "x"), mortal("d", "x", 1))
+	u.post("tabs", expiring("0", "x", 1), bso("a", "x"), expiring("aa", "x", 1), bso("b", "x"), expiring("bb", "x", 1), bso("c", "x"), expiring("d", "x", 1))
 	u.wait(5e9)
 	q := ss.Query{Collection: "tabs", Sort: ss.Oldest, Limit: ss.Some(2)}
 	p := u.query(q)
@@ -132,9 +132,9 @@ func expiredAreNotListed(t *testing.T, u *user) {
 }
 
 func expiryBetweenTicks(t *testing.T, u *user) {
-	u.now += 7 // the stamp is noon
-	u.put("tabs", mortal("a", "x", 1))
-	equal(t, "expiry", u.get("tabs", "a").expiry, noon+second)
-	u.at(noon+second-1).wantVisible("a millisecond before", "tabs", "a")
-	u.at(noon+second).wantVisible("at the expiry", "tabs")
+	u.now += 7 // the stamp is t0
+	u.put("tabs", expiring("a", "x", 1))
+	equal(t, "expiry", u.get("tabs", "a").expiry, t0+second)
+	u.at(t0+second-1).wantVisible("a millisecond before", "tabs", "a")
+	u.at(t0+second).wantVisible("at the expiry", "tabs")
 }

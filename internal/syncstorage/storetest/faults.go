@@ -71,7 +71,7 @@ func faultyStep(t *testing.T, u *user, m method) {
 func faultySweep(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.at(lastSweep).drain()
-	u.post("tabs", mortal("a", "x", 10), mortal("b", "x", 10), bso("c", "x"))
+	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 10), bso("c", "x"))
 	u.stage("forms", bso("a", "x"))
 	u.now += 3 * hour
 	before := u.state()

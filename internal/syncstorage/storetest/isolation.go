@@ -44,7 +44,7 @@ func apart(t *testing.T, a, b *user) {
 	wantError(t, "Commit", err, ss.ErrNoBatch)
 	a.wantState("what a stranger tried", before)
 
-	equal(t, "stamp", b.put("bookmarks", bso("a", "mine")), ss.Written{Modified: noon})
+	equal(t, "stamp", b.put("bookmarks", bso("a", "mine")), ss.Written{Modified: t0})
 	b.commit("bookmarks", b.stage("bookmarks", bso("d", "mine")))
 	equalIDs(t, "records", b.list("bookmarks"), "a", "d")
 	b.deleteCollection("bookmarks")

@@ -42,10 +42,10 @@ func library(u *user) *model {
 	index := func(id string, n int64) ss.Update {
 		return ss.Update{ID: id, SortIndex: ss.Some(n), Payload: text("payload of " + id)}
 	}
-	post(bso("n1", "x"), index("i3a", 3), index("i0", 0), mortal("dead1", "x", 1))
+	post(bso("n1", "x"), index("i3a", 3), index("i0", 0), expiring("dead1", "x", 1))
 	post(bso("B", "x"), bso("a", "x"), bso("A", "x"), bso("b", "x"))
 	post(index("i3b", 3), index("I3c", 3), index("i-5", -5), bso("n2", ""))
-	post(index("top", ss.MaxSortIndex), index("bottom", -ss.MaxSortIndex), mortal("dead2", "x", 0))
+	post(index("top", ss.MaxSortIndex), index("bottom", -ss.MaxSortIndex), expiring("dead2", "x", 0))
 	post(ss.Update{ID: "n1", TTL: ss.Some[int64](1_000_000)}, index("a", 1))
 	post(bso(" ", "x"), bso("~", "x"), index("i10", 10), index("i9", 9))
 	return m
@@ -249,7 +249,7 @@ func largeListing(t *testing.T, u *user) {
 		}
 		u.post("history", us...)
 	}
-	u.put("history", mortal("dead", xs(size), 0))
+	u.put("history", expiring("dead", xs(size), 0))
 	whole := u.list("history")
 	equal(t, "records", len(whole.records), n)
 	for i, r := range whole.records {

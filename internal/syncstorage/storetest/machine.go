@@ -39,7 +39,7 @@ func randomSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		m := &machine{user: u.other(), model: newModel()}
-		m.t, m.now = rt, dawn
+		m.t, m.now = rt, early
 		m.quota = rapid.Bool().Draw(rt, "under a quota")
 		m.limits = ss.BatchLimits{Records: rapid.Int64Range(1, 5).Draw(rt, "records"), Bytes: rapid.Int64Range(5, 50).Draw(rt, "bytes")}
 		// The next run counts what it sweeps.
@@ -170,7 +170,7 @@ func (m *machine) stepList(rt *rapid.T) {
 	q.If = m.drawIf(rt, q.Collection)
 	q.Sort = rapid.SampledFrom([]ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex}).Draw(rt, "sort")
 	q.Limit = optional(rt, "limit", rapid.IntRange(0, 4))
-	q.Newer = optional(rt, "newer", rapid.SampledFrom([]ss.Timestamp{0, dawn, m.now, m.model.last, m.model.last - tick}))
+	q.Newer = optional(rt, "newer", rapid.SampledFrom([]ss.Timestamp{0, early, m.now, m.model.last, m.model.last - tick}))
 	want, wantErr := m.model.List(&q)
 	l, err := m.store.List(rt.Context(), m.owner, &q)
 	wantError(rt, "answer", err, wantErr)
@@ -284,7 +284,7 @@ func (m *machine) stepTime(rt *rapid.T) {
 	by := rapid.SampledFrom([]ss.Timestamp{
 		1, 9, tick, 3 * tick, second, 10 * second, hour, 2 * hour, 3 * hour, -1, -tick, -second, -10 * second, -hour, -3 * hour,
 	}).Draw(rt, "by")
-	m.now = max(m.now+by, dawn-1000*hour)
+	m.now = max(m.now+by, early-1000*hour)
 }
 
 // compare holds everything that can be seen against the model.

@@ -76,7 +76,7 @@ func stageTable(t *testing.T, u *user) {
 
 // newAndOld: one write may create, change, touch and revive records.
 func newAndOld(t *testing.T, u *user) {
-	u.post("bookmarks", bso("change", "old"), bso("touch", "kept"), mortal("revive", "dead", 1), bso("keep", "kept"))
+	u.post("bookmarks", bso("change", "old"), bso("touch", "kept"), expiring("revive", "dead", 1), bso("keep", "kept"))
 	first := u.get("bookmarks", "touch").modified
 	u.wait(10e9)
 	m := u.post("bookmarks", bso("change", "new"), ss.Update{ID: "touch", TTL: ss.Some[int64](60)}, ss.Update{ID: "revive"}, bso("create", "new")).Modified

@@ -87,8 +87,8 @@ func preconditionTombstone(t *testing.T, u *user) {
 // preconditionExpired: an expired record was modified at 0, also before it is
 // swept.
 func preconditionExpired(t *testing.T, u *user) {
-	stamp := u.put("bookmarks", mortal("a", "x", 60)).Modified
-	u.put("bookmarks", mortal("b", "x", 60))
+	stamp := u.put("bookmarks", expiring("a", "x", 60)).Modified
+	u.put("bookmarks", expiring("b", "x", 60))
 	u.wait(59e9)
 	_, err := u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", "y"))
 	wantError(t, "create-only over a living record", err, &ss.PreconditionError{Modified: stamp})
@@ -116,10 +116,10 @@ func preconditionDeleted(t *testing.T, u *user) {
 // preconditionMissing: reading or deleting a record that is not there is
 // NotFound, whatever the precondition says.
 func preconditionMissing(t *testing.T, u *user) {
-	u.put("bookmarks", mortal("expired", "x", 1))
+	u.put("bookmarks", expiring("expired", "x", 1))
 	u.wait(5e9)
 	before := u.state()
-	for _, p := range []ss.Precondition{{}, ifUnmodifiedSince(0), ifUnmodifiedSince(noon), ifModifiedSince(0), ifModifiedSince(noon)} {
+	for _, p := range []ss.Precondition{{}, ifUnmodifiedSince(0), ifUnmodifiedSince(t0), ifModifiedSince(0), ifModifiedSince(t0)} {
 		for _, id := range []string{"absent", "expired"} {
 			_, err := u.store.Get(t.Context(), u.owner, "bookmarks", id, p, u.now)
 			wantFault(t, "Get", err, fault.NotFound)

@@ -125,7 +125,7 @@ func quotaOfACollection(t *testing.T, u *user) {
 		_, err = u.store.Put(t.Context(), u.owner, w, bso("b", xs(41)))
 		wantError(t, "a byte too much in "+name, err, ss.ErrQuota)
 		b := newBatch()
-		_, err = u.store.Append(t.Context(), u.owner, w, b, true, []ss.Update{mortal("b", xs(30), 10)}, limits())
+		_, err = u.store.Append(t.Context(), u.owner, w, b, true, []ss.Update{expiring("b", xs(30), 10)}, limits())
 		must(t, "Append in "+name, err)
 		_, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("c", xs(11))}, limits())
 		wantError(t, "Append of a byte too much in "+name, err, ss.ErrQuota)
@@ -252,8 +252,8 @@ func quotaCommit(t *testing.T, u *user) {
 
 // quotaExpired: what has expired is not held against the user, swept or not.
 func quotaExpired(t *testing.T, u *user) {
-	u.post("bookmarks", mortal("a", xs(60), 10), bso("b", xs(30)))
-	u.put("tabs", mortal("a", xs(10), 10))
+	u.post("bookmarks", expiring("a", xs(60), 10), bso("b", xs(30)))
+	u.put("tabs", expiring("a", xs(10), 10))
 	_, err := u.store.Put(t.Context(), u.owner, u.limited("forms", 100), bso("a", "x"))
 	wantError(t, "Put before the expiry", err, ss.ErrQuota)
 	u.wait(11e9)
@@ -268,7 +268,7 @@ func quotaExpired(t *testing.T, u *user) {
 	// A row that takes no more space than the expired one in its place is new
 	// to the quota all the same.
 	v := u.other()
-	v.post("tabs", mortal("a", xs(60), 10), bso("b", xs(90)))
+	v.post("tabs", expiring("a", xs(60), 10), bso("b", xs(90)))
 	v.wait(11e9)
 	_, err = v.store.Put(t.Context(), v.owner, v.limited("tabs", 100), bso("a", xs(11)))
 	wantError(t, "Put over the expired of a byte too much", err, ss.ErrQuota)
@@ -282,7 +282,7 @@ func quotaExpired(t *testing.T, u *user) {
 
 // quotaExpiredByBatch is quotaExpired for what is staged.
 func quotaExpiredByBatch(t *testing.T, u *user) {
-	u.put("tabs", mortal("a", xs(100), 10))
+	u.put("tabs", expiring("a", xs(100), 10))
 	u.wait(11e9)
 	b := newBatch()
 	_, err := u.store.Append(t.Context(), u.owner, u.limited("tabs", 100), b, true, []ss.Update{bso("a", xs(60))}, limits())

@@ -76,12 +76,12 @@ func stampsGrow(t *testing.T, u *user, step ss.Timestamp) {
 // need not have.
 func clockBetweenTicks(t *testing.T, u *user) {
 	u.now += 7
-	equal(t, "first", u.put("bookmarks", bso("a", "x")).Modified, noon)
+	equal(t, "first", u.put("bookmarks", bso("a", "x")).Modified, t0)
 	u.now += 2
-	equal(t, "within the tick", u.put("bookmarks", bso("a", "y")).Modified, noon+tick)
+	equal(t, "within the tick", u.put("bookmarks", bso("a", "y")).Modified, t0+tick)
 	u.now += 12
-	equal(t, "later", u.put("bookmarks", bso("a", "z")).Modified, noon+2*tick)
-	equal(t, "record", u.get("bookmarks", "a").modified, noon+2*tick)
+	equal(t, "later", u.put("bookmarks", bso("a", "z")).Modified, t0+2*tick)
+	equal(t, "record", u.get("bookmarks", "a").modified, t0+2*tick)
 }
 
 func oneStampPerWrite(t *testing.T, u *user) {
@@ -130,7 +130,7 @@ func tombstones(t *testing.T, u *user) {
 	equal(t, "stamp", gone.Modified, u.now)
 	equal(t, "Collections", u.collections().Modified, gone.Modified)
 	equal(t, "Usage", u.usage().Modified, gone.Modified)
-	u.now = noon
+	u.now = t0
 	equal(t, "the next write after the clock has stepped back", u.put("forms", bso("a", "x")).Modified, gone.Modified+tick)
 	gone = u.deleteCollection("forms")
 	u.deleteCollection("tabs")
@@ -189,6 +189,6 @@ func nothingWritten(t *testing.T, u *user) {
 	wantFault(t, "Put", err, fault.Precondition)
 	u.state()
 	equal(t, "user", u.collections().Modified, stamp)
-	u.now = noon
+	u.now = t0
 	equal(t, "the next stamp", u.put("bookmarks", bso("a", "y")).Modified, stamp+tick)
 }

@@ -62,7 +62,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 			}
 			u := newUser(t, h)
 			if g.Serial {
-				u.now = dawn
+				u.now = early
 			}
 			return u
 		},

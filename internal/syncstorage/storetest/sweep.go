@@ -27,7 +27,7 @@ func sweepChecks() []check {
 
 // lastSweep is a moment after everything that tests in this group leave
 // behind, and before everything of the others.
-const lastSweep = dawn + 10_000*hour
+const lastSweep = early + 10_000*hour
 
 func (u *user) sweep(limit int) int {
 	u.t.Helper()
@@ -62,8 +62,8 @@ func (u *user) drain() (total int) {
 func sweepBounded(t *testing.T, u *user) {
 	u.at(lastSweep).drain() // what an earlier run has left
 	v := u.other()
-	u.post("tabs", mortal("a", "x", 10), mortal("b", "x", 20), mortal("c", "x", 30), bso("d", "x"))
-	v.post("forms", mortal("a", "x", 10), mortal("b", "x", 20), mortal("c", "x", 3600))
+	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 30), bso("d", "x"))
+	v.post("forms", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 3600))
 	equal(t, "sweep before the first expiry", u.sweep(10), 0)
 	u.wait(60e9)
 	v.now = u.now
@@ -73,20 +73,20 @@ func sweepBounded(t *testing.T, u *user) {
 		u.wantState("a sweep", before)
 		v.wantState("a sweep", other)
 	}
-	equal(t, "what had a longer life", u.at(dawn+2*hour).drain(), 1)
+	equal(t, "what had a longer life", u.at(early+2*hour).drain(), 1)
 }
 
 // sweepBoundary: what is swept is gone for good, what is not yet due stays.
 func sweepBoundary(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
-	u.post("tabs", mortal("a", "x", 10), mortal("b", "x", 11), bso("c", "x"))
-	u.now = dawn + 10*second - 1
+	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 11), bso("c", "x"))
+	u.now = early + 10*second - 1
 	equal(t, "sweep before the expiry", u.sweep(10), 0)
 	u.now++
 	equal(t, "sweep at the expiry", u.sweep(10), 1)
-	u.now = dawn
+	u.now = early
 	u.wantVisible("with the clock back before the expiry", "tabs", "b", "c")
-	u.now = dawn + 11*second
+	u.now = early + 11*second
 	equal(t, "sweep at the next", u.sweep(10), 1)
 	u.wantVisible("after it", "tabs", "c")
 }
@@ -94,8 +94,8 @@ func sweepBoundary(t *testing.T, u *user) {
 // sweepCounters: the counters lose what was swept, once.
 func sweepCounters(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
-	u.post("tabs", mortal("a", xs(10), 10), mortal("b", xs(20), 10), bso("c", xs(30)))
-	u.put("forms", mortal("a", xs(40), 10))
+	u.post("tabs", expiring("a", xs(10), 10), expiring("b", xs(20), 10), bso("c", xs(30)))
+	u.put("forms", expiring("a", xs(40), 10))
 	u.wait(20e9)
 	u.put("tabs", bso("b", xs(5)))
 	equal(t, "sweep", u.drain(), 2)
@@ -113,7 +113,7 @@ func sweepCounters(t *testing.T, u *user) {
 // sweepStamps: a sweep is no write.
 func sweepStamps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
-	u.put("tabs", mortal("a", "x", 10))
+	u.put("tabs", expiring("a", "x", 10))
 	u.put("forms", bso("a", "x"))
 	before := u.collections()
 	u.wait(60e9)
@@ -177,7 +177,7 @@ func sweepBatchesInSteps(t *testing.T, u *user) {
 		for range sweeps {
 			u.sweep(3)
 		}
-		u.now = dawn
+		u.now = early
 		_, err := u.store.Commit(t.Context(), u.owner, u.write("tabs"), b, nil, limits())
 		switch n := len(u.list("tabs").records); {
 		case err == nil && n != len(us), err != nil && n != 0:
@@ -194,7 +194,7 @@ func sweepBatchesInSteps(t *testing.T, u *user) {
 func sweepWhileWritten(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	const writers, writes = 6, 15
-	later := u.at(dawn + 5*second)
+	later := u.at(early + 5*second)
 	errs := make([]error, writers)
 	var wg sync.WaitGroup
 	for i := range writers {
@@ -210,7 +210,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 						errs[i] = nil
 					}
 				default:
-					_, errs[i] = u.store.Post(t.Context(), u.owner, u.write(name), []ss.Update{mortal(id, xs(int64(i)), 1), bso("stays", xs(int64(j)))})
+					_, errs[i] = u.store.Post(t.Context(), u.owner, u.write(name), []ss.Update{expiring(id, xs(int64(i)), 1), bso("stays", xs(int64(j)))})
 				}
 			}
 		})
@@ -235,7 +235,7 @@ func sweepAgainstWrites(t *testing.T, u *user) {
 		u := u.other()
 		var us []ss.Update
 		for i := range records {
-			us = append(us, mortal(id(i), "dead", 1))
+			us = append(us, expiring(id(i), "dead", 1))
 		}
 		u.post("tabs", us...)
 		u.wait(60e9)

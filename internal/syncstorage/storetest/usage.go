@@ -61,7 +61,7 @@ func bytesNotCharacters(t *testing.T, u *user) {
 
 // usageOfExpired: what has expired does not count, swept or not.
 func usageOfExpired(t *testing.T, u *user) {
-	u.post("bookmarks", mortal("a", "12345", 10), mortal("b", "123", 20), bso("c", "1"))
+	u.post("bookmarks", expiring("a", "12345", 10), expiring("b", "123", 20), bso("c", "1"))
 	u.wait(10e9)
 	u.wantUsage("the first expiry", "bookmarks", 2, 4)
 	u.put("bookmarks", bso("a", "12"))
@@ -70,7 +70,7 @@ func usageOfExpired(t *testing.T, u *user) {
 	u.wantUsage("the second expiry", "bookmarks", 2, 3)
 	u.commit("bookmarks", u.stage("bookmarks", bso("b", "1")))
 	u.wantUsage("a commit over the expired", "bookmarks", 3, 4)
-	u.post("bookmarks", mortal("d", "123", 0))
+	u.post("bookmarks", expiring("d", "123", 0))
 	u.wantUsage("one that expires at once", "bookmarks", 3, 4)
 	u.put("tabs", bso("a", "x"))
 	u.wantUsage("a write elsewhere", "bookmarks", 3, 4)
@@ -85,7 +85,7 @@ func stagedIsNotUsed(t *testing.T, u *user) {
 func usageOfMany(t *testing.T, u *user) {
 	for i, c := range ss.StandardCollections() {
 		u.put(c.Name, bso("a", strings.Repeat("x", i)))
-		u.put(c.Name, mortal("b", strings.Repeat("x", 100), 10*int64(i+1)))
+		u.put(c.Name, expiring("b", strings.Repeat("x", 100), 10*int64(i+1)))
 	}
 	u.wait(75e9)
 	for i, c := range ss.StandardCollections() {

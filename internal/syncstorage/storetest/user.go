@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// noon is when tests begin.
-	noon ss.Timestamp = 1_700_000_000_120
-	// dawn is when tests that sweep begin: decades before noon, so that they
+	// t0 is when tests begin.
+	t0 ss.Timestamp = 1_700_000_000_120
+	// early is when tests that sweep begin: decades before t0, so that they
 	// find nothing of the others.
-	dawn ss.Timestamp = 200_000_000_120
+	early ss.Timestamp = 200_000_000_120
 
 	tick   ss.Timestamp = ss.Tick
 	second ss.Timestamp = 1000
@@ -31,7 +31,7 @@ type user struct {
 }
 
 func newUser(t tb, h Harness) *user {
-	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: noon}
+	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: t0}
 }
 
 // newOwner makes an owner that no other test has. All three fields are set, so
@@ -102,7 +102,7 @@ func bso(id, payload string) ss.Update {
 }
 
 // mortal is a payload with a time to live in seconds.
-func mortal(id, payload string, ttl int64) ss.Update {
+func expiring(id, payload string, ttl int64) ss.Update {
 	u := bso(id, payload)
 	u.TTL = ss.Some(ttl)
 	return u

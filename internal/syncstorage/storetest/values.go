@@ -199,7 +199,7 @@ func ttls(t *testing.T, u *user) {
 	for _, way := range ways() {
 		for _, ttl := range []int64{1, 2, 60, 2_100_000, 31_536_001, ss.MaxTTL} {
 			u := u.other()
-			written := way.write(u, "tabs", mortal("a", "x", ttl))
+			written := way.write(u, "tabs", expiring("a", "x", ttl))
 			want := written.Modified + ss.Timestamp(ttl)*second
 			equal(t, fmt.Sprintf("expiry of %s with a ttl of %d", way.name, ttl), u.get("tabs", "a").expiry, want)
 		}

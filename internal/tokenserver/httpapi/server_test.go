@@ -25,7 +25,7 @@ import (
 	"holdfast/internal/web"
 )
 
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // server is the service as the binary has it: SQLite, the real verifier, which
 // asks a stub of the accounts server, and the ground of package web.
@@ -76,7 +76,7 @@ func newServer(t testing.TB, change func(*tokenserver.Options)) *server {
 	keyring, err := tokenlib.NewKeyring("master")
 	must(t, err)
 
-	s := &server{keyring: keyring, hands: clock.NewManual(noon), log: &logbook{}, db: db}
+	s := &server{keyring: keyring, hands: clock.NewManual(t0), log: &logbook{}, db: db}
 	cfg := tokenserver.DefaultConfig()
 	cfg.FxAOAuthServerURL = accounts(t).URL
 	cfg.FxAMetricsHashSecret, cfg.NodeType = "secret", "sqlite"

@@ -31,13 +31,13 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, value)
 		}
 	}
-	claims, key, err := s.keyring.Open(g.ID, noon)
+	claims, key, err := s.keyring.Open(g.ID, t0)
 	must(t, err)
 	if key != g.Key || len(claims.HashedDeviceID) != 32 || claims.Salt == "" {
 		t.Errorf("key %s, claims %+v", key, claims)
 	}
 	if want := (tokenlib.Claims{
-		UID: 1, FxAUID: "alice", FxAKID: "0000000001234-qqo", Node: s.URL, Expires: noon.Add(time.Hour).Local(),
+		UID: 1, FxAUID: "alice", FxAKID: "0000000001234-qqo", Node: s.URL, Expires: t0.Add(time.Hour).Local(),
 		HashedFxAUID: g.HashedFxAUID, HashedDeviceID: claims.HashedDeviceID, Salt: claims.Salt, Origin: "holdfast",
 	}); claims != want {
 		t.Errorf("claims %+v, want %+v", claims, want)
@@ -85,8 +85,8 @@ func TestDuration(t *testing.T) {
 		"?duration=x": 3600, "?duration=": 3600, "?duration=1.5": 3600, "?duration=99999999999999999999": 3600, "?%zz&duration=12": 12,
 	} {
 		g := s.do(t, "GET", "/1.0/sync/1.5"+query, "Authorization", "Bearer "+token("alice", 7), "X-KeyID", "5-qqo").grant(t)
-		claims, _, err := s.keyring.Open(g.ID, noon.Add(-time.Second))
-		if err != nil || g.Duration != want || !claims.Expires.Equal(noon.Add(time.Duration(want)*time.Second)) {
+		claims, _, err := s.keyring.Open(g.ID, t0.Add(-time.Second))
+		if err != nil || g.Duration != want || !claims.Expires.Equal(t0.Add(time.Duration(want)*time.Second)) {
 			t.Errorf("%q: %d, expires %s, %v; want %d", query, g.Duration, claims.Expires, err, want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestRules(t *testing.T) {
 	if second.UID == first.UID || second.APIEndpoint == first.APIEndpoint {
 		t.Errorf("new keys: %+v", second)
 	}
-	if claims, _, err := s.keyring.Open(second.ID, noon); err != nil || claims.FxAKID != "0000000000009-u7s" {
+	if claims, _, err := s.keyring.Open(second.ID, t0); err != nil || claims.FxAKID != "0000000000009-u7s" {
 		t.Errorf("claims %+v, %v", claims, err)
 	}
 	state := func(detail string) [4]string {

@@ -22,11 +22,11 @@ func testAccountIsNamed(t *testing.T, e env) {
 		suite.WantFault(t, "SignIn", err, fault.Denied)
 		_, err = e.Store.AccountState(ctx, a)
 		suite.WantFault(t, "AccountState", err, fault.Denied)
-		_, err = e.Store.Replace(ctx, a, noon, true)
+		_, err = e.Store.Replace(ctx, a, t0, true)
 		suite.WantFault(t, "Replace", err, fault.Denied)
 		_, err = e.Store.ChangePassword(ctx, a, 7)
 		suite.WantFault(t, "ChangePassword", err, fault.Denied)
-		suite.WantFault(t, "SetAccess", e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, noon), fault.Denied)
+		suite.WantFault(t, "SetAccess", e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0), fault.Denied)
 	}
 	longest := ts.Account{FxAUID: fmt.Sprintf("%0238d", time.Now().UnixNano()), Domain: "accounts.example"}
 	if u := e.signIn(t, longest, signIn(7, "aa", 5)); u.Account() != longest {
@@ -40,13 +40,13 @@ func testUnknownAccount(t *testing.T, e env) {
 	if err != nil || len(st.Users) != 0 || st.Access != ts.Unlisted {
 		t.Errorf("state %+v, %v", st, err)
 	}
-	if n, err := e.Store.Replace(ctx, a, noon, true); n != 0 || err != nil {
+	if n, err := e.Store.Replace(ctx, a, t0, true); n != 0 || err != nil {
 		t.Errorf("replaced %d, %v", n, err)
 	}
 	if n, err := e.Store.ChangePassword(ctx, a, 7); n != 0 || err != nil {
 		t.Errorf("lifted %d, %v", n, err)
 	}
-	must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Unlisted}, noon))
+	must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Unlisted}, t0))
 	must(t, e.Store.Forget(ctx, 1<<60))
 }
 
@@ -77,7 +77,7 @@ func testIsolation(t *testing.T, e env) {
 	e.signIn(t, a, signIn(8, "bb", 8))
 	_, err := e.Store.ChangePassword(ctx, a, 100)
 	must(t, err)
-	_, err = e.Store.Replace(ctx, a, noon, true)
+	_, err = e.Store.Replace(ctx, a, t0, true)
 	must(t, err)
 	if got := e.users(t, other); len(got) != 1 || got[0] != theirs {
 		t.Errorf("the other account's rows are %+v", got)
@@ -140,13 +140,13 @@ func testUIDsNeverComeAgain(t *testing.T, e env) {
 func testReplace(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))
-	if n, err := e.Store.Replace(ctx, a, noon, false); n != 1 || err != nil {
+	if n, err := e.Store.Replace(ctx, a, t0, false); n != 1 || err != nil {
 		t.Fatalf("replaced %d, %v", n, err)
 	}
-	if n, err := e.Store.Replace(ctx, a, noon.Add(time.Hour), false); n != 0 || err != nil {
+	if n, err := e.Store.Replace(ctx, a, t0.Add(time.Hour), false); n != 0 || err != nil {
 		t.Errorf("replaced %d again, %v", n, err)
 	}
-	if got := e.users(t, a); len(got) != 1 || got[0].ReplacedAt != noon.UnixMilli() || got[0].Generation != 7 {
+	if got := e.users(t, a); len(got) != 1 || got[0].ReplacedAt != t0.UnixMilli() || got[0].Generation != 7 {
 		t.Errorf("the rows are %+v", got)
 	}
 	if back := e.signIn(t, a, signIn(7, "aa", 5)); back.UID == first.UID {
@@ -157,10 +157,10 @@ func testReplace(t *testing.T, e env) {
 func testRetire(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	u := e.signIn(t, a, signIn(7, "aa", 5))
-	if n, err := e.Store.Replace(ctx, a, noon, true); n != 1 || err != nil {
+	if n, err := e.Store.Replace(ctx, a, t0, true); n != 1 || err != nil {
 		t.Fatalf("retired %d, %v", n, err)
 	}
-	if got := e.users(t, a); len(got) != 1 || got[0].Generation != ts.Retired || got[0].ReplacedAt != noon.UnixMilli() {
+	if got := e.users(t, a); len(got) != 1 || got[0].Generation != ts.Retired || got[0].ReplacedAt != t0.UnixMilli() {
 		t.Errorf("the rows are %+v", got)
 	}
 	for _, in := range []ts.SignIn{signIn(7, "aa", 5), signIn(1<<62, "bb", 1<<62), signIn(0, "aa", 5)} {

@@ -74,7 +74,7 @@ func testRetireDuringSignIns(t *testing.T, e env) {
 		e.signIn(t, a, signIn(7, "aa", 5))
 		retired := make(chan error, 1)
 		go func() {
-			_, err := e.Other.Replace(t.Context(), a, noon, true)
+			_, err := e.Other.Replace(t.Context(), a, t0, true)
 			retired <- err
 		}()
 		_, errs := e.atOnce(t, 4, always(a), func(i int) ts.SignIn { return signIn(int64(8+i), fmt.Sprintf("b%d", i), int64(8+i)) })

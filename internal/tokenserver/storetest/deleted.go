@@ -16,17 +16,17 @@ func testDelete(t *testing.T, e env) {
 	ctx, a, b := t.Context(), account(), account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))
 	later := signIn(8, "bb", 8)
-	later.Now = noon.Add(time.Second)
+	later.Now = t0.Add(time.Second)
 	second := e.signIn(t, a, later) // replaces the first at this moment
 	other := e.signIn(t, b, signIn(7, "aa", 5))
 
 	for i := range 2 { // again after an interruption
-		deleted, err := e.Store.Delete(ctx, a, noon.Add(time.Duration(i+1)*time.Hour))
+		deleted, err := e.Store.Delete(ctx, a, t0.Add(time.Duration(i+1)*time.Hour))
 		must(t, err)
 		if len(deleted) != 2 || deleted[0].UID != second.UID || deleted[1].UID != first.UID {
 			t.Fatalf("deleted %+v", deleted)
 		}
-		for i, at := range []time.Time{noon.Add(time.Hour), later.Now} {
+		for i, at := range []time.Time{t0.Add(time.Hour), later.Now} {
 			if u := deleted[i]; !u.IsDeleted() || !u.Replaced || u.ReplacedAt != at.UnixMilli() || u.Node != caseNode {
 				t.Errorf("deleted %+v", u)
 			}
@@ -51,15 +51,15 @@ func testDelete(t *testing.T, e env) {
 	}
 
 	// Of an account that the accounts server has deleted, too.
-	_, err = e.Store.Replace(ctx, b, noon, true)
+	_, err = e.Store.Replace(ctx, b, t0, true)
 	must(t, err)
-	_, err = e.Store.Delete(ctx, b, noon)
+	_, err = e.Store.Delete(ctx, b, t0)
 	must(t, err)
 	e.signIn(t, b, signIn(7, "aa", 5))
-	if none, err := e.Store.Delete(ctx, account(), noon); err != nil || len(none) != 0 {
+	if none, err := e.Store.Delete(ctx, account(), t0); err != nil || len(none) != 0 {
 		t.Errorf("an unknown account: %+v, %v", none, err)
 	}
-	_, err = e.Store.Delete(ctx, ts.Account{}, noon)
+	_, err = e.Store.Delete(ctx, ts.Account{}, t0)
 	suite.WantFault(t, "Delete", err, fault.Denied)
 }
 
@@ -69,7 +69,7 @@ func testDeleteAll(t *testing.T, e env) {
 	for i := range int64(ts.MaxUsers + 5) {
 		e.insert(t, a, at(row(i+1, "aa", i+1), 1000+i, 1001+i))
 	}
-	if deleted, err := e.Store.Delete(t.Context(), a, noon); err != nil || len(deleted) != ts.MaxUsers+5 {
+	if deleted, err := e.Store.Delete(t.Context(), a, t0); err != nil || len(deleted) != ts.MaxUsers+5 {
 		t.Errorf("deleted %d rows, %v", len(deleted), err)
 	}
 }
@@ -122,7 +122,7 @@ func testRevoked(t *testing.T, e env) {
 	}
 	want := func(what string, want ...bool) {
 		t.Helper()
-		r, err := e.Store.Revoked(ctx, noon)
+		r, err := e.Store.Revoked(ctx, t0)
 		must(t, err)
 		var got []bool
 		for i := range users {
@@ -133,9 +133,9 @@ func testRevoked(t *testing.T, e env) {
 		}
 	}
 	want("nobody", false, false, false, false, false)
-	must(t, e.Store.SetAccess(ctx, denied, ts.Rule{Access: ts.Denied}, noon))
-	must(t, e.Store.SetAccess(ctx, allowed, ts.Rule{Access: ts.Allowed}, noon))
-	since := noon.Add(time.Millisecond)
+	must(t, e.Store.SetAccess(ctx, denied, ts.Rule{Access: ts.Denied}, t0))
+	must(t, e.Store.SetAccess(ctx, allowed, ts.Rule{Access: ts.Allowed}, t0))
+	since := t0.Add(time.Millisecond)
 	_, err := e.Store.Delete(ctx, deleted, since)
 	must(t, err)
 	_, err = e.Store.Replace(ctx, retired, since, true)
@@ -146,7 +146,7 @@ func testRevoked(t *testing.T, e env) {
 
 	back := e.signIn(t, deleted, signIn(7, "aa", 5))
 	users[1] = back
-	must(t, e.Store.SetAccess(ctx, denied, ts.Rule{Access: ts.Unlisted}, noon))
+	must(t, e.Store.SetAccess(ctx, denied, ts.Rule{Access: ts.Unlisted}, t0))
 	want("allowed again, and come back", false, false, true, true, false)
 	if r, err := e.Store.Revoked(ctx, since); err != nil || r.Has(deleted.FxAUID, users[2].UID) {
 		t.Errorf("a user whose tokens have expired is revoked: %v", err)

@@ -63,11 +63,11 @@ func faultyWrites() []faultyWrite {
 			return err
 		}},
 		{"replace", known, func(ctx context.Context, e env, a ts.Account) error {
-			_, err := e.Store.Replace(ctx, a, noon, true)
+			_, err := e.Store.Replace(ctx, a, t0, true)
 			return err
 		}},
 		{"delete", known, func(ctx context.Context, e env, a ts.Account) error {
-			_, err := e.Store.Delete(ctx, a, noon)
+			_, err := e.Store.Delete(ctx, a, t0)
 			return err
 		}},
 		{"change password", known, func(ctx context.Context, e env, a ts.Account) error {
@@ -75,7 +75,7 @@ func faultyWrites() []faultyWrite {
 			return err
 		}},
 		{"allow", nil, func(ctx context.Context, e env, a ts.Account) error {
-			return e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, noon)
+			return e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0)
 		}},
 		{"add a node", nil, func(ctx context.Context, e env, a ts.Account) error {
 			_, err := e.Store.AddNode(ctx, ts.Node{URL: "https://" + a.FxAUID, Capacity: 5})

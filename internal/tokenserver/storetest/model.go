@@ -23,7 +23,7 @@ func testRandomSignIns(t *testing.T, e env) {
 			"sign in":        l.signIn,
 			"sign in again":  l.signIn, // more often than the rest
 			"follow on":      l.followOn,
-			"replace":        func(*rapid.T) { l.change(l.Store.Replace(t.Context(), l.a, noon, false)) },
+			"replace":        func(*rapid.T) { l.change(l.Store.Replace(t.Context(), l.a, t0, false)) },
 			"delete":         l.delete,
 			"lose a node":    func(*rapid.T) { l.exec(t, `UPDATE users SET nodeid = 987654321 WHERE email = '%s'`, l.a.Email()) },
 			"another's row":  l.insertBeside,
@@ -39,7 +39,7 @@ type life struct {
 	t    *testing.T
 	rt   *rapid.T
 	a    ts.Account
-	now  int64           // ms after noon
+	now  int64           // ms after t0
 	last ts.User         // whom the account was let in as
 	seen map[int64]bool  // UIDs
 	left map[string]bool // client states that were left behind
@@ -53,7 +53,7 @@ func (l *life) change(_ int, err error) {
 
 // delete forgets all that was seen of the account but its storage users.
 func (l *life) delete(rt *rapid.T) {
-	if _, err := l.Store.Delete(l.t.Context(), l.a, noon); err != nil {
+	if _, err := l.Store.Delete(l.t.Context(), l.a, t0); err != nil {
 		rt.Fatal(err)
 	}
 	clear(l.left)
@@ -82,7 +82,7 @@ func (l *life) followOn(rt *rapid.T) {
 
 // try signs in and compares with the rules, and with what must hold of them.
 func (l *life) try(rt *rapid.T, in ts.SignIn) {
-	in.Now = noon.Add(time.Duration(l.now) * time.Millisecond)
+	in.Now = t0.Add(time.Duration(l.now) * time.Millisecond)
 	before, err := l.Store.AccountState(l.t.Context(), l.a)
 	if err != nil {
 		rt.Fatal(err)

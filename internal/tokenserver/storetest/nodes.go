@@ -179,13 +179,13 @@ func testOtherServices(t *testing.T, e env) {
 	}
 	e.addNode(t, "https://a.example")
 	u := e.signIn(t, a, signIn(7, "aa", 5))
-	_, err := e.Store.Replace(ctx, a, noon, true)
+	_, err := e.Store.Replace(ctx, a, t0, true)
 	must(t, err)
 	must(t, e.Store.Forget(ctx, 7777))
 	if users, err := e.Store.ListUsers(ctx, 0, 10, true); err != nil || len(users) != 1 || users[0].UID != u.UID {
 		t.Errorf("the users are %+v, %v", users, err)
 	}
-	if due, err := e.Store.Due(ctx, until(noon.Add(time.Millisecond)), ts.DueUser{}, 10); err != nil || len(due) != 1 || due[0].UID != u.UID {
+	if due, err := e.Store.Due(ctx, until(t0.Add(time.Millisecond)), ts.DueUser{}, 10); err != nil || len(due) != 1 || due[0].UID != u.UID {
 		t.Errorf("due are %+v, %v", due, err)
 	}
 	if rows := e.SQL(t, `SELECT uid FROM users WHERE service = 77 AND generation = 9`); len(rows) != 2 {

@@ -15,7 +15,7 @@ func testCases(t *testing.T, e env) {
 			t.Parallel()
 			a := account()
 			if c.State.Access != ts.Unlisted {
-				must(t, e.Store.SetAccess(t.Context(), a, ts.Rule{Access: c.State.Access}, noon))
+				must(t, e.Store.SetAccess(t.Context(), a, ts.Rule{Access: c.State.Access}, t0))
 			}
 			oldest := len(c.State.Users) - 1
 			for i := range c.State.Users {

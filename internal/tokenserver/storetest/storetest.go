@@ -122,8 +122,8 @@ func newEnv(t testing.TB, open Opener, fault func(point string) error) env {
 	return e
 }
 
-// noon is the moment of most sign-ins.
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+// t0 is the moment of most sign-ins.
+var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // account is one that nobody has seen.
 func account() ts.Account { return ts.Account{FxAUID: ident.New(), Domain: "accounts.example"} }

@@ -77,7 +77,7 @@ func testDue(t *testing.T, e env) {
 	e.addNode(t, "https://a.example")
 	e.addNode(t, "https://down.example")
 	e.exec(t, `UPDATE nodes SET downed = 1 WHERE node = 'https://down.example'`)
-	now := noon.UnixMilli()
+	now := t0.UnixMilli()
 	on := func(node string, u ts.User) ts.User { u.Node = node; return u }
 	a, b := account(), account()
 	old := e.insert(t, a, on("https://a.example", at(row(6, "aa", 5), now-30*day, now-20*day)))
@@ -119,7 +119,7 @@ func testDuePages(t *testing.T, e env) {
 	for _, limit := range []int{1, 2, 3, 100} {
 		var got []int64
 		for after := (ts.DueUser{}); len(got) <= len(want); {
-			page, err := e.Store.Due(ctx, until(noon), after, limit)
+			page, err := e.Store.Due(ctx, until(t0), after, limit)
 			must(t, err)
 			if len(page) == 0 {
 				break
@@ -153,7 +153,7 @@ func testAccess(t *testing.T, e env) {
 	closed := closed(signIn(7, "aa", 5))
 	set := func(access ts.Access) {
 		t.Helper()
-		must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: access, Note: "a friend's"}, noon))
+		must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: access, Note: "a friend's"}, t0))
 		st, err := e.Store.AccountState(ctx, a)
 		if err != nil || st.Access != access {
 			t.Errorf("state %+v, %v; want %s", st, err, access)
@@ -179,7 +179,7 @@ func testAccess(t *testing.T, e env) {
 
 func testAccessOfBadNotes(t *testing.T, e env) {
 	for _, note := range []string{"a\x00b", "\xff", strings.Repeat("a", ts.MaxNote+1)} {
-		err := e.Store.SetAccess(t.Context(), account(), ts.Rule{Access: ts.Allowed, Note: note}, noon)
+		err := e.Store.SetAccess(t.Context(), account(), ts.Rule{Access: ts.Allowed, Note: note}, t0)
 		suite.WantFault(t, "SetAccess", err, fault.Invalid)
 	}
 }
@@ -188,12 +188,12 @@ func testListAccess(t *testing.T, e env) {
 	ctx := t.Context()
 	var want []ts.Rule
 	for i, id := range []string{"A", "a", "b", "c", "d"} { // in the order of bytes
-		r := ts.Rule{FxAUID: id, Access: ts.Allowed, Note: strings.Repeat("ü", i), CreatedAt: noon.UnixMilli() + int64(i)}
+		r := ts.Rule{FxAUID: id, Access: ts.Allowed, Note: strings.Repeat("ü", i), CreatedAt: t0.UnixMilli() + int64(i)}
 		if i%2 == 1 {
 			r.Access = ts.Denied
 		}
 		a := ts.Account{FxAUID: id, Domain: "accounts.example"}
-		must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Denied, Note: "overwritten"}, noon))
+		must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Denied, Note: "overwritten"}, t0))
 		must(t, e.Store.SetAccess(ctx, a, r, time.UnixMilli(r.CreatedAt)))
 		want = append(want, r)
 	}
@@ -241,9 +241,9 @@ func testRefused(t *testing.T, e env) {
 	if got, err := e.Store.Refused(ctx, 1); err != nil || len(got) != 1 || got[0] != listA {
 		t.Errorf("the last one is %+v, %v", got, err)
 	}
-	must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, noon))
+	must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0))
 	list(listB)
-	must(t, e.Store.SetAccess(ctx, b, ts.Rule{Access: ts.Denied}, noon))
+	must(t, e.Store.SetAccess(ctx, b, ts.Rule{Access: ts.Denied}, t0))
 	try(b, 4000) // known to the operator
 	list()
 	e.signIn(t, a, signIn(7, "aa", 5))
@@ -264,7 +264,7 @@ func testRefusedIsBounded(t *testing.T, e env) {
 	e.exec(t, `INSERT INTO refused_sign_ins (fxa_uid, first_at, last_at, attempts) VALUES %s`, strings.Join(values, ", "))
 	for i := range 3 {
 		in := closed(signIn(7, "aa", 5))
-		in.Now = noon
+		in.Now = t0
 		_, err := e.Store.SignIn(ctx, ts.Account{FxAUID: fmt.Sprintf("new%d", i), Domain: "x"}, in)
 		suite.WantFault(t, "SignIn", err, fault.Denied)
 	}

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// faithful reports whether a client gets back what is in a text: it is UTF-8,
+// isRoundTripSafe reports whether a client gets back what is in a text: it is UTF-8,
 // and every surrogate in its escapes has its other half. A decoder would put
 // U+FFFD in place of what is not.
-func faithful(text []byte) bool {
+func isRoundTripSafe(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
 	}
