@@ -116,7 +116,7 @@ func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put stri
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()
 	w := extWrite{tenant: tenant, install: install, at: at, ops: ops, put: put, created: at, revisions: make([]int64, len(ops)), rows: make([]int64, len(ops))}
-	return l.db.WriteJudged(ctx, "apply", w.judge, w.perform)
+	return l.db.WriteChecked(ctx, "apply", w.judge, w.perform)
 }
 
 // extWrite is a write under way.

@@ -104,7 +104,7 @@ func (l *syncSQLite) put(ctx context.Context, caller, i int) error {
 		}
 		return lite(c, liteHeader, func(s *sqlite.Stmt) { row = s.ColumnInt64(0) }, user, coll, l.ids[i%putRecords])
 	}
-	return l.db.WriteJudged(ctx, workPut, judge, func(c *sqlite.Conn) error {
+	return l.db.WriteChecked(ctx, workPut, judge, func(c *sqlite.Conn) error {
 		if err := lite(c, liteUpdate, nil, nil, now, nil, l.payload, row); err != nil {
 			return err
 		}

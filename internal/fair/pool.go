@@ -1,11 +1,11 @@
-// Package fair shares a bounded resource among clients: places for requests,
-// bytes of memory, streams, calls of other servers.
+// Package fair shares a bounded resource among clients: slots for requests, bytes of
+// memory, streams, calls to other servers.
 //
-// A client that is alone may use all of a pool but its reserve. The share of a
-// client is the capacity divided by the number of clients that use the pool or
-// wait for it. A client above its share gets more only while nobody else waits and
-// the reserve is free; a client below it gets what is free. Nothing is taken back,
-// so the reserve is what a newcomer finds while others hold all they can get.
+// A single client may use all of a pool except its reserve. The fair share of a client
+// is the capacity divided by the number of clients that use the pool or wait for it. A
+// client above its share gets more only while nobody waits and the reserve is free; a
+// client below its share gets what is free. Units are never taken back, so the reserve
+// is what new clients find while others use the rest.
 package fair
 
 import (
@@ -17,10 +17,10 @@ import (
 	"holdfast/internal/fault"
 )
 
-// ErrFull is the error of units that did not become free in time, fault.Unavailable.
+// ErrFull means that the units did not become free in time. It is fault.Unavailable.
 var ErrFull = fault.New(fault.Unavailable, "the server has too much to do")
 
-// Options are the bounds of a pool.
+// Options configure a pool.
 type Options struct {
 	Capacity int64         // in units of the resource, above 0
 	Reserve  int64         // units that a client above its share leaves free; less than Capacity
@@ -28,8 +28,8 @@ type Options struct {
 	Wait     time.Duration // longest wait of an acquisition
 }
 
-// Reserve is the usual reserve of a pool: an eighth of its capacity, at least one unit
-// where there are two.
+// Reserve returns the default reserve of a pool: an eighth of its capacity, and at
+// least one unit if the capacity is two or more.
 func Reserve(capacity int64) int64 { return min(capacity-1, (capacity+7)/8) }
 
 // Pool is a bounded resource. It is safe for concurrent use.
@@ -45,13 +45,13 @@ type Pool struct {
 	arrived uint64
 }
 
-// client is what one client has.
+// client is the state of one client.
 type client struct {
 	used  int64
 	queue []*waiter // in the order of arrival
 }
 
-// waiter is an acquisition that waits.
+// waiter is a waiting acquisition.
 type waiter struct {
 	n       int64
 	arrived uint64
@@ -59,21 +59,21 @@ type waiter struct {
 	granted bool          // valid once done is closed
 }
 
-// New returns an empty pool of capacity units, at least one, with the usual reserve. At
-// most waiting acquisitions wait at once, each at most as long as wait.
+// New returns a pool of capacity units, at least one, with the default reserve. At
+// most waiting acquisitions wait at a time, each at most as long as wait.
 func New(capacity int64, waiting int, wait time.Duration) *Pool {
 	capacity = max(capacity, 1)
 	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
 }
 
-// NewPool returns an empty pool with a reserve of its own.
+// NewPool returns a pool with the given reserve.
 func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }
 
-// Acquire takes n units for a client, which must give them back by Release. It
-// waits as long as the pool allows. The errors are ErrFull, also for more units
-// than the pool has, and the cause of ctx.
+// Acquire takes n units for a client, which must call Release. It waits as long as the
+// pool allows. The errors are ErrFull, also for more units than the capacity, and the
+// cause of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	w := p.enter(name, n)
 	if w == nil {
@@ -90,9 +90,9 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	}
 	<-w.done
 	if w.granted {
-		// A goroutine that is woken runs before those whose connections have become
-		// readable: a client with many waiting requests would keep the processors from
-		// the requests of others, which have not even been read.
+		// A goroutine that wakes up runs before those whose connections have become
+		// readable. Without this a client with many waiting requests would delay requests of
+		// others that have not been read yet.
 		runtime.Gosched()
 		return nil
 	}
@@ -102,7 +102,7 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	return ErrFull
 }
 
-// Do calls fn while the client has a unit. A nil pool has no bounds.
+// Do calls fn while the client has a unit. A nil pool is unlimited.
 func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	if p == nil {
 		return fn()
@@ -114,8 +114,8 @@ func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	return fn()
 }
 
-// TryAcquire takes n units for a client if it may have them at once. It does not
-// count as refused: the caller goes on to Acquire, or does without.
+// TryAcquire takes n units if they are free. A failure is not counted as refused: the
+// caller calls Acquire then, or continues without.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,8 +128,7 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 	return ok
 }
 
-// Move charges n units that one client has to another, which may then be above its
-// share.
+// Move charges n units of one client to another, which may then exceed its share.
 func (p *Pool) Move(from, to string, n int64) {
 	if n == 0 || from == to {
 		return
@@ -141,7 +140,7 @@ func (p *Pool) Move(from, to string, n int64) {
 	p.giveBack(from, n)
 }
 
-// Release gives n units of a client back.
+// Release returns n units of a client.
 func (p *Pool) Release(name string, n int64) {
 	if n == 0 {
 		return
@@ -186,7 +185,7 @@ func (p *Pool) enter(name string, n int64) *waiter {
 	return w
 }
 
-// leave refuses a waiter that waits no longer, unless it has been granted.
+// leave removes a waiter that has given up, unless it was granted.
 func (p *Pool) leave(name string, w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,8 +203,8 @@ func (p *Pool) leave(name string, w *waiter) {
 	}
 }
 
-// refuseOne refuses the newest waiter of the client that has the most of them, so
-// that one client cannot keep others from waiting.
+// refuseOne rejects the newest waiter of the client with the most waiters, so that one
+// client cannot fill the queue.
 func (p *Pool) refuseOne() {
 	var most *client
 	var name string
@@ -222,9 +221,9 @@ func (p *Pool) refuseOne() {
 
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
-// grant gives what is free to those who wait: first to the client that uses the
-// least, and of those to the one that has waited longest. A waiter that needs more
-// than is free holds back those behind it, so that it gets its turn.
+// grant gives free units to waiters: first to the client that uses least, and of those
+// to the one that has waited longest. A waiter that needs more than is free blocks
+// those behind it, so that it gets its turn.
 func (p *Pool) grant() {
 	for p.waiting > 0 {
 		var next *client
@@ -248,8 +247,8 @@ func (p *Pool) grant() {
 	}
 }
 
-// mayTake reports whether a client that has just come may have n more units now:
-// above its share not before those who wait.
+// mayTake reports whether a client may take n units now. Above its share it waits
+// behind the waiters.
 func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
@@ -267,7 +266,8 @@ func (p *Pool) withinShare(c *client, n int64) bool {
 	return c.used == 0 || c.used+n <= share
 }
 
-// client is the record of a client, made when it has none; forget or take follows.
+// client returns the state of a client and creates it if there is none. The caller
+// calls forget or take.
 func (p *Pool) client(name string) *client {
 	c := p.clients[name]
 	if c == nil {
@@ -277,7 +277,7 @@ func (p *Pool) client(name string) *client {
 	return c
 }
 
-// forget drops the record of a client that uses nothing and waits for nothing.
+// forget removes the state of a client that uses nothing and waits for nothing.
 func (p *Pool) forget(name string, c *client) {
 	if c.used == 0 && len(c.queue) == 0 {
 		delete(p.clients, name)
@@ -317,7 +317,7 @@ func (p *Pool) Stats() Stats {
 	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
 }
 
-// TakePeak returns the most units that were used at once since the last call.
+// TakePeak returns the maximum of used units since the last call.
 func (p *Pool) TakePeak() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -326,8 +326,8 @@ func (p *Pool) TakePeak() int64 {
 	return peak
 }
 
-// Load is the share of the capacity that is used, plus the share of the places
-// for waiting that are taken: 0 is idle, 1 full, 2 refusing.
+// Load is the used share of the capacity plus the used share of the queue: 0 is idle,
+// 1 is full, 2 means that requests are rejected.
 func (p *Pool) Load() float64 {
 	s := p.Stats()
 	load := float64(s.Used) / float64(s.Capacity)

@@ -1,8 +1,8 @@
-// Package fault codes the errors that cross a service's walls.
+// Package fault gives codes to the errors that cross the boundaries of a service.
 //
-// A store or service says what kind of failure it met (a Code), one sentence
-// for the client, and, for us alone, the cause. The protocol's error writer
-// turns the code into its own status and body; nobody looks at error text.
+// A store or service returns a Code, a message for the client, and a cause for the
+// log. The error writer of the protocol maps the code to a status and a body. Nothing
+// compares error texts.
 package fault
 
 import (
@@ -10,21 +10,21 @@ import (
 	"fmt"
 )
 
-// Code is the kind of a failure. The zero value is Internal, so that an error
-// nobody coded is never mistaken for the client's fault.
+// Code is the kind of an error. The zero value is Internal, so that an error without a
+// code is never blamed on the client.
 type Code uint8
 
-// The codes, in no order of gravity.
+// The codes.
 const (
-	Internal     Code = iota // a bug or an unforeseen state of ours
-	NotFound                 // the addressed thing is not there
-	Conflict                 // a concurrent change won; the caller may retry
-	Precondition             // what the caller saw no longer stands
-	Invalid                  // the request itself is wrong; retrying is useless
+	Internal     Code = iota // a bug or an unexpected state of the server
+	NotFound                 // the object does not exist
+	Conflict                 // a concurrent change won; retry
+	Precondition             // the caller's precondition does not hold
+	Invalid                  // the request is wrong; do not retry
 	TooLarge                 // a size or count limit is exceeded
 	Quota                    // the owner's quota is used up
-	Denied                   // the caller may not do this
-	Unavailable              // an engine or a peer is away; retrying later helps
+	Denied                   // the caller is not allowed to do this
+	Unavailable              // a database or peer is unavailable; retry later
 )
 
 var names = [...]string{
@@ -40,15 +40,15 @@ func (c Code) String() string {
 	return fmt.Sprintf("code(%d)", uint8(c))
 }
 
-// Error is a coded failure. Message is one sentence that may be shown to the
-// client; Cause is for logs and never leaves the process.
+// Error is an error with a code. Message may be shown to the client; Cause is for the
+// log and never leaves the process.
 type Error struct {
 	Code    Code
 	Message string
 	Cause   error
 }
 
-// New makes a coded error without a cause.
+// New returns an error without a cause.
 func New(code Code, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
@@ -58,7 +58,7 @@ func Newf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap codes an error that came from below.
+// Wrap returns an error with a cause.
 func Wrap(code Code, message string, cause error) *Error {
 	return &Error{Code: code, Message: message, Cause: cause}
 }
@@ -75,15 +75,15 @@ func (e *Error) Unwrap() error { return e.Cause }
 // FaultCode implements Coder.
 func (e *Error) FaultCode() Code { return e.Code }
 
-// Coder is implemented by every error that carries a code: *Error, and the
-// typed errors of a service that also carry data.
+// Coder is implemented by every error with a code: *Error, and error types of a
+// service that carry more data.
 type Coder interface {
 	error
 	FaultCode() Code
 }
 
-// CodeOf returns the code of the outermost coded error in err's chain, and
-// Internal when there is none.
+// CodeOf returns the code of the outermost Coder in the chain of err, or Internal if
+// there is none.
 func CodeOf(err error) Code {
 	if c, ok := errors.AsType[Coder](err); ok {
 		return c.FaultCode()
@@ -91,12 +91,12 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Is reports whether err carries the code.
+// Is reports whether err has the code.
 func Is(err error, code Code) bool {
 	return err != nil && CodeOf(err) == code
 }
 
-// Message returns the sentence for the client, or "" when err carries none.
+// Message returns the message for the client, or "" if err has none.
 func Message(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Message

@@ -1,3 +1,3 @@
-// Package obs is how an operator sees what the server does: log, metrics and
-// traces. There are no globals: what observes is handed to what is observed.
+// Package obs has the log, metrics and traces of the server. There are no globals:
+// observers are passed to the code that they observe.
 package obs

@@ -12,9 +12,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Metrics is what the server counts of itself. Labels are of small fixed sets;
-// no user, path or id is among them, and none is called job or instance, which
-// are Prometheus's own.
+// Metrics are the metrics of the server. Labels have small fixed sets of values,
+// without users, paths or IDs. The names job and instance are reserved by Prometheus.
 type Metrics struct {
 	Registry *prometheus.Registry
 
@@ -29,16 +28,16 @@ type Metrics struct {
 	commits    *prometheus.HistogramVec
 }
 
-// requestBuckets reach from an answer out of memory to a large download.
+// requestBuckets range from a response out of memory to a large download.
 var requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 
-// statementBuckets reach from a point read to a statement that waits for a lock.
+// statementBuckets range from a point read to a statement that waits for a lock.
 var statementBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
 
-// engineBuckets reach from a group that is alone to a disk that does not answer.
+// engineBuckets range from a group of one write to a disk that does not respond.
 var engineBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 
-// NewMetrics returns metrics in a registry of their own.
+// NewMetrics returns metrics with their own registry.
 func NewMetrics(version, commit string) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
@@ -80,13 +79,13 @@ func NewMetrics(version, commit string) *Metrics {
 	return m
 }
 
-// Request observes an answered request.
+// Request observes a completed request.
 func (m *Metrics) Request(service, route, method string, status int, d time.Duration) {
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
-// Database returns an observer of the steps of a service on an engine; their names
-// are those that the backend gives its statements.
+// Database returns an observer of the statements of a service on an engine, by
+// statement name.
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
 	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
@@ -94,9 +93,9 @@ func (m *Metrics) Database(service, engine string) func(statement string, d time
 	}
 }
 
-// Groups returns an observer of the groups in which a service's engine commits: how
-// many writes, how long the first of them waited, and how long the commit took,
-// 0 when it came to none.
+// Groups returns an observer of the commits of a service on SQLite: the number of
+// writes, the wait of the first of them, and the duration of the commit, 0 if there
+// was none.
 func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Duration) {
 	groups, waits, commits := m.groups.WithLabelValues(service), m.groupWaits.WithLabelValues(service), m.commits.WithLabelValues(service)
 	return func(steps int, wait, commit time.Duration) {
@@ -108,13 +107,13 @@ func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Durat
 	}
 }
 
-// WillSweep says how often a sweep is to be done from now on.
+// WillSweep sets the interval of a sweep.
 func (m *Metrics) WillSweep(job string, every time.Duration, now time.Time) {
 	m.sweepEvery.WithLabelValues(job).Set(every.Seconds())
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
-// Sweep observes a round of a sweep that ended now.
+// Sweep observes a completed round of a sweep.
 func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	m.swept.WithLabelValues(job).Add(float64(rows))
 	m.sweeps.WithLabelValues(job, outcome(err)).Inc()
@@ -123,12 +122,11 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	}
 }
 
-// seconds is a moment as Prometheus writes it.
+// seconds is a time as Prometheus writes it.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Counter registers a counter of a service, with or without labels. What will be
-// counted is best made beforehand, at 0: Prometheus does not see a series begin
-// at 1 as an increase.
+// Counter registers a counter of a service, with or without labels. Create its series
+// in advance, at 0: Prometheus does not see an increase in a series that begins at 1.
 func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.Registry.MustRegister(c)
@@ -138,8 +136,8 @@ func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
-// Histogram registers a histogram of a service, of seconds from an answer out of
-// memory to a long wait.
+// Histogram registers a histogram in seconds, from a response out of memory to a long
+// wait.
 func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets}, labels)
 	m.Registry.MustRegister(h)
@@ -149,22 +147,20 @@ func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.His
 	return h
 }
 
-// Gauge registers a gauge that is asked for its values, each with those of its
-// labels, when Prometheus asks.
+// Gauge registers a gauge whose values are read at each scrape.
 func (m *Metrics) Gauge(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue, read})
 }
 
-// Total registers a counter that somebody else keeps, and that is asked like a
-// gauge.
+// Total registers a counter that is maintained elsewhere and read at each scrape.
 func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
 }
 
-// Reading sets the values of a metric.
+// Reading reports the values of a metric.
 type Reading func(Set)
 
-// Set hands a value to Prometheus, with those of the metric's labels.
+// Set reports a value with the values of its labels.
 type Set = func(value float64, labels ...string)
 
 // asked is a prometheus.Collector of one metric.

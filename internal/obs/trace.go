@@ -22,11 +22,11 @@ type Traces struct {
 	provider *sdktrace.TracerProvider
 }
 
-// StartTraces sends to a collector's base URL by OTLP over HTTP. When endpoint
-// is "" the variables count that every OpenTelemetry program reads, and without
-// them there are no Traces. It does not fail because the collector is away:
-// spans are then dropped, and the log says so. The library would print that itself,
-// as text; it has one handler of errors for the process.
+// StartTraces sends spans to the base URL of a collector by OTLP over HTTP. If
+// endpoint is "", the standard OpenTelemetry variables apply, and without them it
+// returns nil. It succeeds while the collector is unavailable: spans are dropped, and
+// the log says so. The library has one error handler for the process, which would
+// print text.
 func StartTraces(ctx context.Context, endpoint, version string, log *slog.Logger) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	switch {
@@ -44,7 +44,7 @@ func StartTraces(ctx context.Context, endpoint, version string, log *slog.Logger
 	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
 }
 
-// Trace makes a span of a request. route names it; the attributes hold no path,
+// Trace creates the span of a request. The attributes contain the route but no path,
 // because paths name users and records.
 func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
@@ -58,7 +58,7 @@ func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, nex
 	}
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -72,7 +72,7 @@ func (w *statusWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Close sends what is left.
+// Close sends the remaining spans.
 func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

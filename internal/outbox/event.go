@@ -1,17 +1,16 @@
 // Package outbox publishes the events of a service, and only those that were
 // committed.
 //
-// A service appends an event in the transaction of the change that it reports, to
-// a table of its own, which the packages sqlite and postgres describe, and wakes
-// the Relay of its process with a Waker. The Relay publishes what is in the table
-// to a Sink and then deletes it; how long a published event is kept is up to the
-// sink.
+// A service appends an event in the transaction of the change that it reports, to its
+// own table (see packages sqlite and postgres), and wakes the Relay of its process
+// with a Waker. The Relay publishes the events of the table to a Sink and then deletes
+// them. The sink decides how long published events are kept.
 //
-// An event of a committed transaction is published at least once, or set aside
-// when the sink keeps refusing it. An event of a transaction that was rolled back
-// is never published. Within a stream, events are published in the order of their
-// numbers. After a crash, or when a deletion fails, some are published again, in
-// that order; consumers recognize them by Owner, Stream and Seq.
+// An event of a committed transaction is published at least once, or set aside if the
+// sink keeps rejecting it. An event of a transaction that was rolled back is never
+// published. Within a stream, events are published in the order of their numbers.
+// After a crash or a failed deletion some are published again, in the same order;
+// consumers recognize them by Owner, Stream and Seq.
 package outbox
 
 import (
@@ -20,7 +19,7 @@ import (
 	"time"
 )
 
-// Event is a thing that has happened.
+// Event is an event of a service.
 type Event struct {
 	// Owner is the distribution column on Citus, such as a tenant.
 	Owner string
@@ -36,8 +35,8 @@ type Event struct {
 	Payload json.RawMessage // any JSON; small, since a batch of events is in memory
 	At      time.Time       // to the microsecond
 
-	// Position is where the box has the event. Next sets it, Done and Refuse use it;
-	// 0 in other events, and where a box needs none.
+	// Position is the location of the event in the box. Next sets it; Done and Refuse use
+	// it. It is 0 in other events and in boxes that do not need it.
 	Position int64
 }
 
@@ -50,9 +49,9 @@ type ID struct {
 // ID returns the event's identity.
 func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 
-// Table names a service's table of events and the columns of its owner and stream
-// in the service's own words, such as tenant_id. The names are constants of the
-// service and stand in SQL as they are.
+// Table names a service's table of events and the columns of its owner and stream,
+// such as tenant_id. The names are constants of the service and are inserted into SQL
+// unescaped.
 type Table struct {
 	Name, Owner, Stream string
 
@@ -60,30 +59,30 @@ type Table struct {
 	Type string
 }
 
-// Box is a table of events as the Relay needs it, with its leases.
+// Box is the table of events as the Relay uses it, with leases.
 type Box interface {
-	// Claim takes the leases of those of the partitions that no other holder has,
-	// renews those that the holder has, and returns both. It never takes a lease
-	// that another holder has and that has not expired.
+	// Claim takes the leases of the partitions that no other holder has, renews those of
+	// the holder, and returns both. It never takes a lease of another holder that has not
+	// expired.
 	Claim(ctx context.Context, holder string, lease time.Duration, parts Parts) (Parts, error)
 
-	// Release ends those of the leases that the holder has.
+	// Release releases those of the leases that the holder has.
 	Release(ctx context.Context, holder string, parts Parts) error
 
-	// Next returns the first events of each stream, in the order of their
-	// numbers, without those of streams that wait for a refused event. more is
-	// the partitions that may have further events, because the limit was reached.
-	// One busy partition does not keep the others out of a batch for long: the batch
-	// is split among the partitions, or has the events that were appended first.
+	// Next returns the first events of each stream in order, without streams that wait
+	// for a refused event. more is the set of partitions that may have further events
+	// because the limit was reached. The batch is split among the partitions, or has the
+	// events that were appended first, so that a busy partition does not block the others
+	// for long.
 	Next(ctx context.Context, q Query) (events []Event, more Parts, err error)
 
-	// Done deletes events that Next returned and that are published, and then ends the holder's leases of the
-	// partitions. Some events may be deleted although the error is not nil.
+	// Done deletes published events that Next returned, and then releases the leases of
+	// the partitions. Some events may be deleted although the error is not nil.
 	Done(ctx context.Context, holder string, parts Parts, events []Event) error
 
-	// Refuse counts a refusal of an event by the sink, and does what decide
-	// returns for the number of refusals so far, this one included: the event and
-	// its successors in the stream wait until a time, or it is set aside.
+	// Refuse counts a refusal of an event by the sink and applies the Decision for the
+	// number of refusals so far, including this one: the event and its successors in the
+	// stream wait until a time, or the event is set aside.
 	Refuse(ctx context.Context, e Event, reason string, decide func(attempts int) Decision) error
 
 	Dead
@@ -95,12 +94,12 @@ type Query struct {
 	Limit int
 	Now   time.Time // which streams still wait for a refused event
 
-	// Owners are the only ones with new events; nil when that is not known. A box
-	// may return events of others too.
+	// Owners are the only owners with new events; nil if unknown. A box may return events
+	// of other owners too.
 	Owners []string
 }
 
-// Decision is what becomes of a refused event.
+// Decision says what to do with a refused event.
 type Decision struct {
 	SetAside bool
 	At       time.Time // now
@@ -109,18 +108,19 @@ type Decision struct {
 
 // Dead is the table of the events that were set aside.
 type Dead interface {
-	// CountDead returns how many there are.
+	// CountDead returns their number.
 	CountDead(ctx context.Context) (int, error)
 
-	// ListDead returns the first ones after an event, in the order of owner,
-	// stream and number; the zero ID is before all.
+	// ListDead returns the next events after one, ordered by owner, stream and number;
+	// the zero ID starts at the beginning.
 	ListDead(ctx context.Context, after ID, limit int) ([]DeadEvent, error)
 
-	// RetryDead puts an event back, to be published after events that were
-	// appended later; false when it is not there.
+	// RetryDead queues an event again, after events that were appended later. It returns
+	// false if the event does not exist.
 	RetryDead(ctx context.Context, id ID) (bool, error)
 
-	// DropDead deletes an event unpublished; false when it is not there.
+	// DropDead deletes an event without publishing it. It returns false if the event does
+	// not exist.
 	DropDead(ctx context.Context, id ID) (bool, error)
 }
 

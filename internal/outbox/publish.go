@@ -8,30 +8,29 @@ import (
 	"strings"
 )
 
-// Sink is where events go. Publish returns nil when all of them are safe there.
+// Sink receives events. Publish returns nil when all of them are stored safely.
 //
-// A sink that works but does not take some of the events returns a
-// *RefusedError: the others are safe, except those that follow a refused one in
-// its stream, which come again after it. The refused ones are tried again after
-// pauses and then set aside.
+// A sink that rejects some of the events returns a *RefusedError. The others are safe,
+// except those that follow a rejected one in its stream, which are sent again after
+// it. Rejected events are retried after pauses and then set aside.
 //
-// After any other error all events come again, however many of them it has taken.
-// The relay then tries a few of them one by one, to tell a sink that is away from
-// one that fails for an event without naming it: an event that fails alone counts
-// as refused when the sink takes others.
+// After any other error all events are sent again, no matter how many of them the sink
+// has stored. The relay then tries a few of them one by one, to tell an unavailable
+// sink from one that fails for an event without naming it: an event that fails alone
+// counts as rejected if the sink accepts others.
 //
-// The context ends before another process may take over. A sink that goes on
-// after that may publish at the same time as the other process.
+// The context ends before another process may take over. A sink that continues after
+// that may publish at the same time as the other process.
 type Sink interface {
 	Publish(ctx context.Context, events []Event) error
 }
 
-// RefusedError reports which events a sink has refused.
+// RefusedError lists the events that a sink has rejected.
 type RefusedError struct {
 	Refusals []Refusal
 }
 
-// Refusal is one event that a sink has not taken.
+// Refusal is one rejected event.
 type Refusal struct {
 	Index     int // in the events that were published
 	Err       error
@@ -45,7 +44,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the sink refused %d of the events: %v", len(e.Refusals), e.Refusals[0].Err)
 }
 
-// result is what became of some events at the sink.
+// result is the outcome for some events.
 type result struct {
 	taken   []Event
 	refused []refused
@@ -58,7 +57,7 @@ type refused struct {
 	permanent bool
 }
 
-// publish hands events to the sink.
+// publish sends events to the sink.
 func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	err := r.call(ctx, events)
 	if err == nil {
@@ -75,8 +74,8 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 		return result{}, err
 	}
 	res := r.isolate(ctx, events, err)
-	// One success shows once that the failure is the event's and not the sink's:
-	// when a sink goes away, no more than a few events count as refused for it.
+	// One success shows that the failure is of the event and not of the sink: when a sink
+	// becomes unavailable, only a few events count as rejected.
 	if !r.works && len(res.taken) == 0 {
 		return result{}, &awayError{err}
 	}
@@ -84,7 +83,7 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	return res, nil
 }
 
-// awayError is an error of a sink that takes nothing.
+// awayError means that the sink accepts nothing.
 type awayError struct{ error }
 
 func (e *awayError) Unwrap() error { return e.error }
@@ -100,8 +99,8 @@ func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	return r.o.Sink.Publish(ctx, events)
 }
 
-// split sorts events by what the sink has said of them; valid is false when it
-// has named none of them.
+// split sorts events by the answer of the sink; valid is false if it named none of
+// them.
 func split(events []Event, no *RefusedError) (res result, valid bool) {
 	refusals := make(map[int]Refusal, len(no.Refusals))
 	for _, n := range no.Refusals {
@@ -135,8 +134,8 @@ const (
 	maxAloneFailed = 4  // failures without a success, after which the sink is away
 )
 
-// isolate publishes the first event of each of some streams alone. cause is why
-// the sink has failed for all of them.
+// isolate publishes the first event of each of some streams alone. cause is the error
+// of the sink for all of them.
 func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res result) {
 	if len(events) == 1 {
 		res.refused = []refused{{event: events[0], reason: reasonOf(cause)}}
@@ -165,7 +164,7 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 	return res
 }
 
-// maxReason is how much of an error is kept with an event, in bytes.
+// maxReason is the maximum length of an error that is stored with an event, in bytes.
 const maxReason = 1024
 
 func reasonOf(err error) string {

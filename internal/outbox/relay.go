@@ -20,51 +20,50 @@ type Options struct {
 	Clock clock.Clock // measures how late events are
 	Log   *slog.Logger
 
-	// Waker reports what the process appends. Without one the relay finds events
-	// only when it polls.
+	// Waker reports events that the process appends. Without it, the relay finds events
+	// only by polling.
 	Waker *Waker
 
-	// Poll is the pause after which one of the processes looks for events that
-	// others left behind when they died; 0 means 30 s.
+	// Poll is the interval at which one of the processes looks for events that crashed
+	// processes left behind; 0 means 30 s.
 	Poll time.Duration
 
-	// Batch is the greatest number of events that are published at once; 0
-	// means 500.
+	// Batch is the maximum number of events published at once; 0 means 500.
 	Batch int
 
-	// Share is the number of partitions that a relay holds at most, so that several
-	// work side by side; 0 means a quarter. All of them is best where no other
-	// process publishes.
+	// Share is the maximum number of partitions that a relay leases, so that several
+	// relays work in parallel; 0 means a quarter. Use all of them if no other process
+	// publishes.
 	Share int
 
-	// Lease bounds a batch, and so how long events wait when a process has died
-	// with one; 0 means 20 s.
+	// Lease limits the time of a batch, and so how long events wait after a process has
+	// crashed; 0 means 20 s.
 	Lease time.Duration
 
-	// Attempts is the number of refusals after which an event is set aside; 0
-	// means 10, which takes about two minutes.
+	// Attempts is the number of refusals after which an event is set aside; 0 means 10,
+	// which takes about two minutes.
 	Attempts int
 
-	// Observe, when not nil, is called for every batch with its number of events
-	// and the delay of the oldest, and by Run for every pass that failed.
+	// Observe, if set, is called for every batch with its number of events and the delay
+	// of the oldest, and by Run for every failed pass.
 	Observe func(published int, late time.Duration, err error)
 
-	// ObserveDead, when not nil, is called with the number of events that are set
-	// aside, by the process that polls.
+	// ObserveDead, if set, is called by the polling process with the number of events
+	// that are set aside.
 	ObserveDead func(n int)
 
 	// Hint is logged with an event that is set aside: what the operator can do.
 	Hint string
 }
 
-// Relay publishes the events of one table. There may be one in each of many
-// processes. They share the work by partitions: a lease in the database lets one
-// of them publish the events of a partition at a time.
+// Relay publishes the events of one table. Several processes may run one each. They
+// share the work by partitions: a lease in the database ensures that one process at a
+// time publishes the events of a partition.
 type Relay struct {
 	o      Options
 	holder string
 
-	// Run and Pass are the only ones to touch these, one after the other.
+	// Only Run and Pass use these, one after the other.
 	held    [Partitions]retry     // partitions that others held at the last try
 	refused [Partitions]time.Time // when a refused event is to be tried again; zero: none
 	works   bool                  // the sink has taken something since it last took nothing
@@ -76,7 +75,7 @@ type retry struct {
 	tries int
 }
 
-// NewRelay returns a relay, which does nothing before Run or Pass.
+// NewRelay returns a relay that does nothing until Run or Pass is called.
 func NewRelay(o Options) *Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -109,22 +108,22 @@ func NewRelay(o Options) *Relay {
 }
 
 const (
-	// gather is the least pause between two passes: a service that writes all the
-	// time causes ten of them in a second, and not one for each write.
+	// gather is the minimum pause between two passes: a busy service causes ten passes a
+	// second, not one for each write.
 	gather = 100 * time.Millisecond
 
 	// minBackoff and maxBackoff bound the pauses after passes that failed.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 
-	// minRetry and maxRetry bound the pauses until a partition is tried again
-	// that another process holds.
+	// minRetry and maxRetry limit the pauses before a partition that another process has
+	// leased is tried again.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 2 * time.Second
 )
 
-// pause doubles with every failure, and is up to a quarter longer, so that
-// processes which failed together do not come back together.
+// pause doubles with every failure and adds up to a quarter, so that processes that
+// failed together do not retry together.
 func pause(least, most time.Duration, failures int) time.Duration {
 	p := min(least<<min(failures, 20), most)
 	return p + rand.N(p/4+1)
@@ -169,7 +168,7 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// await waits until there is something to do, and reports whether ctx goes on.
+// await waits until there is work, and returns false if ctx has ended.
 func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	for p := range Partitions {
 		if t := r.refused[p]; !t.IsZero() && t.Before(next) {
@@ -191,8 +190,8 @@ func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// due returns the partitions that may have something to publish and that are not
-// known to be held by another.
+// due returns the partitions that may have events and are not known to be leased by
+// another process.
 func (r *Relay) due(now time.Time) (due Parts) {
 	r.wakeRefused(allParts, now)
 	for p := range r.o.Waker.waiting().All() {
@@ -203,8 +202,7 @@ func (r *Relay) due(now time.Time) (due Parts) {
 	return due
 }
 
-// wakeRefused wakes those of the partitions that have a refused event whose pause
-// has ended by now.
+// wakeRefused wakes partitions with a refused event whose pause has ended.
 func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	for p := range parts.All() {
 		if t := r.refused[p]; !t.IsZero() && !now.Before(t) {
@@ -214,15 +212,14 @@ func (r *Relay) wakeRefused(parts Parts, now time.Time) {
 	}
 }
 
-// poll looks for what others left behind, when it is time and when the relay has
-// the watch, which only one of all processes has. At the start it looks in any
-// case: a process that was restarted need not wait until its own lease of the
-// watch expires.
+// poll looks for events of crashed processes when it is time and the relay has the
+// lease for polling, which only one process has. It always looks at the start, because
+// a restarted process should not wait for its own old lease to expire.
 func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	if now := time.Now(); now.Before(*next) {
 		return nil
 	}
-	// The lease outlasts the pause, so that the watch stays with its holder.
+	// The lease is longer than the pause, so that it stays with its holder.
 	held, err := r.o.Box.Claim(ctx, r.holder, r.o.Poll*3/2, PartsOf(watch))
 	if err != nil {
 		return err
@@ -245,7 +242,7 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	return nil
 }
 
-// find returns the partitions that have an event to publish.
+// find returns the partitions that have events.
 func (r *Relay) find(ctx context.Context) (Parts, error) {
 	events, found, err := r.o.Box.Next(ctx, Query{Parts: allParts, Limit: Partitions, Now: time.Now()})
 	for _, e := range events {
@@ -254,8 +251,8 @@ func (r *Relay) find(ctx context.Context) (Parts, error) {
 	return found, err
 }
 
-// Pass publishes what there is, except in partitions that another process holds,
-// and returns how many events those were, also with an error.
+// Pass publishes all events except those in partitions leased by other processes, and
+// returns their number, also with an error.
 func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	found, err := r.find(ctx)
 	if err != nil {
@@ -264,8 +261,8 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 	return r.round(ctx, found)
 }
 
-// round publishes what there is in the partitions, some at a time. When the sink
-// fails for some it tries others, and when it takes those, the first ones again.
+// round publishes the events of the partitions, some partitions at a time. If the sink
+// fails for some, it tries others, and if it accepts those, the first ones again.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
 		failed Parts
@@ -284,7 +281,7 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 		}
 		todo = todo&^parts | more
 		if more != 0 {
-			// A long backlog of one partition does not hold up the others.
+			// A long backlog of one partition must not delay the others.
 			todo |= r.due(time.Now())
 		}
 		if n > 0 && failed != 0 {
@@ -297,8 +294,8 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 	return published, nil
 }
 
-// choose returns as many of the partitions as a relay may hold. It begins
-// anywhere, so that relays with the same ones to publish choose others.
+// choose returns as many of the partitions as a relay may lease. It starts at a random
+// one, so that relays with the same work choose different ones.
 func (r *Relay) choose(todo Parts) (chosen Parts) {
 	first := rand.IntN(Partitions)
 	for i := range Partitions {
@@ -309,8 +306,8 @@ func (r *Relay) choose(todo Parts) (chosen Parts) {
 	return chosen
 }
 
-// turn publishes a batch from those of the partitions that nobody else holds, and
-// returns those that have more. The leases last longer than it may take.
+// turn publishes a batch from those of the partitions that can be leased, and returns
+// those with more events. The leases last longer than the batch may take.
 func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lease*3/4)
 	defer cancel()
@@ -329,7 +326,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	if held == 0 {
 		return 0, 0, nil
 	}
-	// Before the events are read: what is appended from now on is reported anew.
+	// Before the events are read, because later events are reported again.
 	now := time.Now()
 	r.wakeRefused(held, now) // it is read now: another refusal is to set another pause
 	was := r.o.Waker.take(held)
@@ -345,8 +342,8 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	return published, more, err
 }
 
-// lasting is a context for what ends a batch: a process that is told to stop in
-// the middle would otherwise publish the batch again.
+// lasting returns a context for completing a batch. If a process stopped in the
+// middle, the batch would be published again.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }
@@ -357,7 +354,7 @@ func (r *Relay) release(ctx context.Context, parts Parts) error {
 	return r.o.Box.Release(ctx, r.holder, parts)
 }
 
-// batch publishes some events of partitions that the relay holds, as of now.
+// batch publishes some events of leased partitions.
 func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time.Time) (published int, more Parts, released bool, err error) {
 	events, more, err := r.o.Box.Next(ctx, Query{Parts: held, Limit: r.o.Batch, Now: now, Owners: owners})
 	if err != nil || len(events) == 0 {
@@ -375,7 +372,7 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 		}
 	}
 	if len(res.taken) < len(events) {
-		// What was neither taken nor refused comes in the next turn.
+		// Events that were neither accepted nor refused are tried in the next turn.
 		for _, e := range events {
 			more |= PartsOf(Partition(e.Owner, e.Stream))
 		}
@@ -403,7 +400,7 @@ const (
 	maxRefused = 5 * time.Minute
 )
 
-// refuse counts a refusal: the event waits, or is set aside.
+// refuse counts a refusal. The event waits, or is set aside.
 func (r *Relay) refuse(ctx context.Context, no refused) error {
 	var (
 		d        Decision

@@ -19,7 +19,7 @@ import (
 // Log is a sink that writes a line of the server's log for every event.
 type Log struct{ Logger *slog.Logger }
 
-// Publish implements Sink. What becomes of a line is the logger's affair.
+// Publish implements Sink. It does not check whether the logger wrote the line.
 func (l Log) Publish(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		l.Logger.LogAttrs(ctx, slog.LevelInfo, "event",
@@ -29,19 +29,19 @@ func (l Log) Publish(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// Lines is a sink that appends a line of JSON for every event to a file, which
-// only its owner may read.
+// Lines is a sink that appends a line of JSON for every event to a file that only its
+// owner can read.
 //
-// The file may be renamed at any time, to rotate it: what comes next goes to a
-// new one. A line that a crash or a full disk has torn stays, and its event
-// follows whole in a line of its own.
+// The file may be renamed at any time to rotate it; later events go to a new file. A
+// line that was cut off by a crash or a full disk stays, and its event follows in a
+// line of its own.
 type Lines struct {
 	path string
 	mu   sync.Mutex
 	file *os.File // nil after a failure
 }
 
-// OpenLines opens the file, which is made in a folder that exists.
+// OpenLines opens the file, or creates it in an existing folder.
 func OpenLines(path string) (*Lines, error) {
 	l := &Lines{path: path}
 	return l, l.open()
@@ -87,8 +87,8 @@ func (l *Lines) Publish(_ context.Context, events []Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.append(text.Bytes()); err != nil {
-		// After a failed sync the system may take for written what is not, so
-		// nothing is left to this file handle.
+		// After a failed sync the system may consider data as written that is not, so the
+		// file handle is not used again.
 		return errors.Join(fault.Wrap(fault.Unavailable, "the file of events cannot be written", err), l.close())
 	}
 	return nil
@@ -132,7 +132,7 @@ func (l *Lines) current() bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// open opens the file, and makes sure that its name outlives a crash as well.
+// open opens the file and makes its name durable.
 func (l *Lines) open() error {
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Waker tells the relay of a process about the events that the process appended.
-// A store calls Wake after the commit; the relay takes what was reported. It is
-// made before either of them, so that neither knows the other.
+// Waker notifies the relay of the events that its process has appended. A store calls
+// Wake after the commit. It is created before both, so that neither depends on the
+// other.
 type Waker struct {
 	mu      sync.Mutex
 	pending [Partitions]pending
@@ -15,7 +15,7 @@ type Waker struct {
 	signal  chan struct{} // of capacity 1: filled when something is reported
 }
 
-// pending is what may be unpublished in a partition.
+// pending is the possibly unpublished part of a partition.
 type pending struct {
 	all    bool
 	owners []string // unless all
@@ -25,11 +25,11 @@ type pending struct {
 // each, which Citus answers from one node, instead of those of the partition.
 const maxOwners = 8
 
-// NewWaker returns a waker that has heard of nothing.
+// NewWaker returns a Waker without pending events.
 func NewWaker() *Waker { return &Waker{signal: make(chan struct{}, 1)} }
 
-// Wake reports that events of a stream were committed. It never waits. A nil
-// Waker ignores it: in a process without a relay.
+// Wake reports that events of a stream were committed. It never blocks. A nil Waker
+// ignores it.
 func (w *Waker) Wake(owner, stream string) {
 	if w == nil {
 		return
@@ -81,7 +81,7 @@ func (w *Waker) waiting() Parts {
 // taken is what take has returned, by partition.
 type taken map[int]pending
 
-// take forgets what is pending in the partitions and returns it.
+// take returns the pending events of the partitions and clears them.
 func (w *Waker) take(parts Parts) taken {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +93,7 @@ func (w *Waker) take(parts Parts) taken {
 	return t
 }
 
-// putBack makes what was taken of the partitions pending again.
+// putBack marks taken partitions as pending again.
 func (w *Waker) putBack(t taken, parts Parts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

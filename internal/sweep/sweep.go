@@ -1,8 +1,7 @@
-// Package sweep runs what has to be done again and again and in small steps:
-// removing what has expired, cleaning up what was replaced.
+// Package sweep runs periodic jobs in small steps, such as deleting expired rows.
 //
-// A step is bounded, so that no caller of the database waits long for it, and
-// safe in several processes at once; the service that owns the job sees to both.
+// Each step is bounded, so that no caller of the database waits long for it, and is
+// safe in several processes at once. The service that owns the job ensures both.
 package sweep
 
 import (
@@ -17,28 +16,27 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Job is one thing to do again and again.
+// Job is a periodic job.
 type Job struct {
 	Name  string        // in logs and metrics
 	Every time.Duration // from the end of one round to the start of the next; 0: only RunOnce runs it
 	Limit int           // most rows of a step, at least 1
 
-	// Run does one step at now: at most limit rows. It returns how many they
-	// were, also with an error; limit of them means that there may be more.
+	// Run does one step of at most limit rows. It returns the number of rows, also with
+	// an error; limit means that there may be more.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 }
 
-// Options are what the jobs of a process have in common. Only Clock is needed.
+// Options configure the jobs of a process. Only Clock is required.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Observe is told of every round: the rows and the error.
+	// Observe, if set, is called after every round with the number of rows and the error.
 	Observe func(job string, rows int, err error)
 }
 
-// Run runs the jobs, each on its own, until ctx ends and the step that is then
-// under way has returned.
+// Run runs the jobs concurrently until ctx ends and the current steps have returned.
 func Run(ctx context.Context, jobs []Job, o Options) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -55,11 +53,11 @@ func Run(ctx context.Context, jobs []Job, o Options) {
 	wg.Wait()
 }
 
-// maxBackoff is the longest pause after rounds that failed.
+// maxBackoff is the maximum pause after failed rounds.
 const maxBackoff = 10 * time.Minute
 
-// repeat runs one job. The first round comes after a part of the pause, so that
-// processes that start together do not sweep together.
+// repeat runs one job. The first round starts after a random part of the pause, so
+// that processes that start together do not sweep together.
 func (o Options) repeat(ctx context.Context, j Job) {
 	pause := rand.N(j.Every)
 	failures := 0
@@ -80,8 +78,8 @@ func (o Options) repeat(ctx context.Context, j Job) {
 	}
 }
 
-// RunOnce runs steps of a job back to back until one finds less than its limit,
-// and returns the rows of all of them.
+// RunOnce runs steps of a job until one finds less than its limit, and returns the
+// number of all rows.
 func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) {
 	for {
 		n, err := j.step(ctx, now())
@@ -95,8 +93,8 @@ func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) 
 	}
 }
 
-// step runs one step. A panic is an error of it: what one row provokes must not
-// end a server that has others to serve.
+// step runs one step. A panic becomes its error, so that one bad row does not stop the
+// server.
 func (j Job) step(ctx context.Context, now time.Time) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

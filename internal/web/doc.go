@@ -1,23 +1,21 @@
-// Package web is the HTTP ground that every service stands on. It knows no service
-// and no protocol: what an error looks like on the wire is the service's own
-// ErrorWriter.
+// Package web is the HTTP layer of all services. It knows no service and no protocol:
+// the form of an error on the wire is up to the ErrorWriter of the service.
 //
-// A service serves with a Handler that returns its errors. A Mux puts
-// around it what must be the same everywhere: a request id, one line of log and
-// one observation per request, a panic that becomes the service's own error, pace
-// limits on bodies, and a Gate that turns requests away when there are too many.
+// A service implements a Handler that returns its errors. A Mux adds what is the same
+// for all services: a request ID, one log line and one observation per request, panics
+// as errors of the service, pace limits on bodies, and a Gate that rejects requests
+// under overload.
 //
 // # Addresses
 //
-// Paths are never cleaned, decoded or redirected: ids and object keys may hold
-// "..", "//" and "%2F", and clients sign the request target byte for byte. Go's
-// ServeMux does all three, so nothing here uses it. Resolver says under which
-// public address a request arrived and which path inside of it is meant;
-// Segments splits such a path.
+// Paths are never cleaned, decoded or redirected: IDs and object keys may contain
+// "..", "//" and "%2F", and clients sign the request target byte for byte. ServeMux
+// does all three, so it is not used. Resolver determines the public URL of a request
+// and the path within it; Segments splits such a path.
 //
-// # Ends
+// # Shutdown
 //
-// NewServer bounds what a connection may send before a handler sees it, and
-// Serve ends a server so that no request is lost: not ready, a delay in which
-// load balancers notice, then a time of grace.
+// NewServer limits what a connection may send before a handler runs, and Serve shuts a
+// server down without losing requests: not ready, a delay in which load balancers
+// notice, then a grace period.
 package web

@@ -9,29 +9,27 @@ import (
 	"holdfast/internal/fair"
 )
 
-// Gate bounds the requests that are worked on at once, and shares the slots among
-// clients (package fair). Requests that find no slot wait a short while; beyond that
-// they are turned away, which costs little, so that the others are answered in time.
-// It is safe for concurrent use.
+// Gate limits the requests that are processed at once, and shares the slots among
+// clients (package fair). Requests without a slot wait for a short time and are then
+// rejected, which is cheap, so that the others are answered in time. It is safe for
+// concurrent use.
 type Gate struct {
 	slots *fair.Pool
 	open  atomic.Int64 // requests, with a slot or without
 }
 
 // NewGate returns a gate with limit slots. As many requests again may wait for one,
-// each at most as long as wait. An eighth of the slots is a reserve, which a client
-// does not get above its share.
+// each at most as long as wait. An eighth of the slots is a reserve that a client
+// cannot use above its share.
 func NewGate(limit int, wait time.Duration) *Gate {
-	limit = max(limit, 1)
 	limit = max(limit, 1)
 	return &Gate{slots: fair.New(int64(limit), limit, wait)}
 }
 
-// Identify says which client sent a request, once its credentials are verified: a
-// name that is unique among all services, such as "sync 17". What the request uses
-// is charged to it, and before that to the address that it came from: memory that the
-// request has already is charged anew. w is the ResponseWriter that the handler was
-// given.
+// Identify sets the client of a request after its credentials were verified: a name
+// that is unique among all services, such as "sync 17". Resources are charged to it,
+// and before that to the IP address; memory that is already charged is moved. w is the
+// ResponseWriter of the handler.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
 		if r.charged > 0 {
@@ -41,11 +39,11 @@ func Identify(w http.ResponseWriter, client string) {
 	}
 }
 
-// AcquireSlot takes a slot of the listener's gate for a request, unless it has one, and
-// waits for its turn at the service's database. A handler calls it when it has all that
-// it needs to work: after it has verified the credentials and read the body, so that a
-// client that sends slowly has neither. Both are given back when the answer begins, and
-// by ReleaseSlot. The error is for the handler to return.
+// AcquireSlot waits for a slot of the gate, unless the request has one, and for its
+// turn at the database of the service. A handler calls it when it has all that it
+// needs to work: after it has verified the credentials and read the body, so that a
+// slow client holds neither. Both are released when the response begins, and by
+// ReleaseSlot. The handler returns the error.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -65,8 +63,7 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// ReleaseSlot gives the slot of a request back, for a handler that is about to wait
-// while others could work.
+// ReleaseSlot releases the slot of a request before a wait, so that others can work.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
 		if r.turns != nil {
@@ -77,7 +74,7 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// WithoutSlot calls wait while the request has no slot.
+// WithoutSlot calls wait without the slot of the request.
 func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) error {
 	r, ok := w.(*response)
 	if !ok || r.slot == "" {
@@ -90,8 +87,8 @@ func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) er
 	return AcquireSlot(w, req)
 }
 
-// Client names the client to which a request is charged: the one of Identify, or the
-// address that it came from.
+// Client returns the client to which a request is charged: that of Identify, or its IP
+// address.
 func Client(w http.ResponseWriter) string {
 	if r, ok := w.(*response); ok {
 		return r.chargedTo()
@@ -99,17 +96,17 @@ func Client(w http.ResponseWriter) string {
 	return ""
 }
 
-// GateStats is how many requests are at a gate.
+// GateStats are the numbers of requests at a gate.
 type GateStats struct {
-	Places  int   // most that are worked on at once
-	Inside  int   // worked on now
+	Places  int   // maximum that are processed at once
+	Inside  int   // being processed
 	Waiting int   // for a slot
-	Idle    int   // without a slot: the body is being received, the answer sent, or something else awaited
-	Clients int   // whose requests these are
-	Shed    int64 // turned away so far
+	Idle    int   // without a slot: receiving the body, sending the response, or waiting for something else
+	Clients int   // that have these requests
+	Shed    int64 // rejected so far
 }
 
-// Stats counts the requests at the gate.
+// Stats returns the numbers of requests at the gate.
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{
@@ -118,19 +115,19 @@ func (g *Gate) Stats() GateStats {
 	}
 }
 
-// Load is the share of the slots that is taken, plus the share of those that may
-// wait: 0 idle, 1 full, 2 turning requests away.
+// Load returns the used share of the slots plus the used share of the queue: 0 is
+// idle, 1 is full, 2 means that requests are rejected.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
-// How long clients are asked to stay away.
+// Times that clients are asked to wait.
 const (
-	retryAfter   = 10 * time.Second // a request that was turned away, at least; at most twice that
-	leastBackoff = time.Minute      // clients that sync by the clock, while the gate is just full
-	mostBackoff  = 10 * time.Minute // and while it turns requests away
+	retryAfter   = 10 * time.Second // after a rejected request; at most twice that
+	leastBackoff = time.Minute      // for periodic clients while the gate is just full
+	mostBackoff  = 10 * time.Minute // and while it rejects requests
 )
 
-// Backoff is how long clients that need not come back soon should stay away: 0
-// while there are places.
+// Backoff returns how long clients without urgent requests should wait; 0 while there
+// are free slots.
 func (g *Gate) Backoff() time.Duration {
 	over := g.Load() - 1
 	if over < 0 {
@@ -139,8 +136,8 @@ func (g *Gate) Backoff() time.Duration {
 	return leastBackoff + time.Duration(over*float64(mostBackoff-leastBackoff))
 }
 
-// retryAfterSeconds spreads those that were turned away together, lest they
-// come back together.
+// retryAfterSeconds adds a random part, so that clients that were rejected together do
+// not return together.
 func retryAfterSeconds() int {
 	return int((retryAfter + rand.N(retryAfter)) / time.Second)
 }

@@ -15,32 +15,31 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Handler answers a request that arrived at an address, or returns the error
-// that its service's ErrorWriter answers with. An error after the answer has
-// begun cuts the connection, so that the client does not take a part for the
-// whole. The text of an error is logged, so it must not quote what a client sent.
+// Handler answers a request for an address, or returns an error for the ErrorWriter of
+// its service. An error after the response has begun closes the connection, so that
+// the client does not mistake a part for the whole. Errors are logged, so their text
+// must not quote what a client sent.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
-// ErrorWriter answers with an error in the form of a service's protocol.
+// ErrorWriter writes an error in the form of the protocol.
 type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
-// Service is one service as a listener sees it.
+// Service is a service on a listener.
 type Service struct {
 	Name  string // in logs and metrics
 	Serve Handler
 	Error ErrorWriter
 
-	// Route names the route of a raw path for logs and metrics, out of a small
-	// fixed set: nothing that a client chose.
+	// Route returns the route of a raw path for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// Reason, when not nil, names why a request was refused, out of a small fixed set,
-	// for metrics and logs; "" for other errors. It is called once for each error.
+	// Reason, if set, returns why a request was refused, from a small fixed set, for
+	// metrics and logs; "" for other errors. It is called once for each error.
 	Reason func(error) string
 
-	// Turns, when not nil, bounds the requests with a slot that use the service's
-	// database at once, so that they wait for it here, where clients share it, and not
-	// where the first come is the first served.
+	// Turns, if set, limits the requests with a slot that use the database of the service
+	// at once. They wait for it here, where clients share it fairly, and not in the order
+	// of arrival.
 	Turns *fair.Pool
 }
 
@@ -50,8 +49,8 @@ type Mount struct {
 	Owns func(path string) bool // by the raw path without the public prefix
 }
 
-// Mux gives each request of a listener to the service that owns its path. It
-// resolves the address of a request once and passes it on.
+// Mux passes each request of a listener to the service that owns its path. It resolves
+// the address of a request once.
 type Mux struct {
 	Resolver *Resolver
 	Options  Options
@@ -65,7 +64,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.serve(m.owner(at.Path), w, r, at)
 }
 
-// owner is the service that owns a path.
+// owner returns the service that owns a path.
 func (m *Mux) owner(path string) *Service {
 	for i := range m.Mounts {
 		if m.Mounts[i].Owns(path) {
@@ -75,7 +74,7 @@ func (m *Mux) owner(path string) *Service {
 	return &m.Default
 }
 
-// serve gives a request to a service.
+// serve passes a request to a service.
 func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at Address) {
 	route := service.Route(at.Path)
 	if m.Options.Trace == nil {
@@ -87,49 +86,49 @@ func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at
 	})
 }
 
-// Handler serves every path by the service, at addresses as the requests name
-// them.
+// Handler returns an http.Handler that serves all paths with the service, at the
+// addresses of the requests.
 func (service Service) Handler(o Options) http.Handler {
 	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
 }
 
-// Options are what all services of a listener have in common.
+// Options apply to all services of a listener.
 type Options struct {
 	Log *slog.Logger
 
-	// Quiet leaves out the lines of requests that the server did not fail.
+	// Quiet omits the log lines of requests that did not fail because of the server.
 	Quiet bool
 
-	// ClientAddress adds the address of the client to the lines, and has a line for
-	// each request with a Reason, also with Quiet.
+	// ClientAddress adds the IP address of the client to the lines, and logs each request
+	// with a Reason, also with Quiet.
 	ClientAddress bool
 
-	// Gate, when not nil, bounds the requests that are worked on at once.
-	// Listeners may share one. A service takes part by AcquireSlot.
+	// Gate, if set, limits the requests that are processed at once. Listeners may share
+	// it. A service uses it by AcquireSlot.
 	Gate *Gate
 
-	// Memory, when not nil, bounds the bytes that requests keep in memory.
-	// Listeners may share one. A service takes part by ChargeMemory.
+	// Memory, if set, limits the memory of requests in bytes. Listeners may share it. A
+	// service uses it by ChargeMemory.
 	Memory *Memory
 
-	// Trace, when not nil, is called around every request.
+	// Trace, if set, is called around every request.
 	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)
 
-	// Observe, when not nil, is told of every request. method and status are
-	// out of a small set; 499 stands for a client that did not wait.
+	// Observe, if set, is called for every request. method and status come from small
+	// fixed sets; 499 means that the client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
 	// Pace at which a client must send its body and take the answer.
 	Pace Rate
 }
 
-// statusGone is what logs and metrics say of a request that failed because its
-// client went away: it is nobody's failure, and 5xx would be ours.
+// statusGone is logged and counted for a request that failed because its client closed
+// the connection. It is not a server error, and 5xx would be.
 const statusGone = 499
 
-// handle serves a request with all that stands around a service's own handler.
-// It sets X-Request-Id: the client's, when it is valid, else a new one; an
-// ErrorWriter finds it in the header of the answer.
+// handle serves a request with everything that surrounds the handler of a service. It
+// sets X-Request-Id to that of the client if it is valid, else to a new one. An
+// ErrorWriter finds it in the response header.
 func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, at Address, route string) {
 	o := &m.Options
 	start := time.Now()
@@ -189,7 +188,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 }
 
-// serve calls the service's handler. A panic is an error.
+// serve calls the handler of the service. A panic becomes an error.
 func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
 	defer ReleaseSlot(w)
 	defer func() {
@@ -200,7 +199,7 @@ func (service *Service) serve(w *response, r *http.Request, at Address) (err err
 	return service.Serve(w, r, at)
 }
 
-// panicked is a handler's panic as an error.
+// panicked is the panic of a handler as an error.
 type panicked struct {
 	value any
 	stack []byte
@@ -208,15 +207,16 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// gone reports whether a request failed because its client has left. A body
-// that comes too slowly ends the context as well, and the client is still there.
+// gone reports whether a request failed because its client closed the connection. A
+// body that is sent too slowly ends the context as well, but then the client is still
+// connected.
 func gone(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
-// method is a request's method if it is a known one: clients make up others,
-// and each would be a metric of its own.
+// method returns the method of a request if it is known, else "other": unknown methods
+// would each create a metric.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -225,7 +225,7 @@ func method(m string) string {
 	return "other"
 }
 
-// exchange is a request and its answer, as they are logged.
+// exchange is a request and its response for the log.
 type exchange struct {
 	id, route, method string
 	status            int
@@ -237,8 +237,8 @@ type exchange struct {
 	reason            string // why the request was refused; "" otherwise
 }
 
-// log writes the one line that a request has. It holds no path, no query, no
-// header and nothing of a body: those are secrets or a user's own.
+// log writes the one line of a request. It contains no path, query, header or body,
+// because they are secret or private.
 func (service *Service) log(ctx context.Context, o *Options, x exchange, err error) {
 	level := slog.LevelInfo
 	switch {
@@ -268,7 +268,7 @@ func (service *Service) log(ctx context.Context, o *Options, x exchange, err err
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
-	// LogAttrs would find out which line of code logs, which nobody asks for.
+	// LogAttrs would look up the source line, which is not needed.
 	record := slog.NewRecord(x.start.Add(x.took), level, "request", 0)
 	record.AddAttrs(attrs...)
 	_ = o.Log.Handler().Handle(ctx, record)

@@ -20,7 +20,7 @@ type Limits struct {
 	Pace        Rate          // of bodies, both ways
 }
 
-// DefaultLimits suit clients on bad mobile networks.
+// DefaultLimits suit clients on slow mobile networks.
 func DefaultLimits() Limits {
 	return Limits{
 		Header:      10 * time.Second,
@@ -37,11 +37,10 @@ type Server struct {
 	refuser Refuser // nil: net/http answers malformed requests
 }
 
-// NewServer returns a server with these limits. Over the header's limits
-// net/http answers by itself, 431 or by closing the connection. A handler that is a
-// Refuser answers malformed requests. A handler that
-// is not a Mux must answer within the grace of the pace, its body
-// included, because nothing moves its deadlines on.
+// NewServer returns a server with these limits. Over the limits of the header net/http
+// answers itself, with 431 or by closing the connection. A handler that is a Refuser
+// answers malformed requests. A handler that is not a Mux must answer within the grace
+// of the pace, including its body, because nothing extends its deadlines.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	refuser, _ := h.(Refuser)
 	return &Server{limits: l, refuser: refuser, Server: &http.Server{
@@ -58,12 +57,12 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	}}
 }
 
-// shuttingDownKey is that of a server's ending in the contexts of its requests.
+// shuttingDownKey is the context key of the shutdown signal.
 type shuttingDownKey struct{}
 
-// ShuttingDown ends when the server of a request takes no more of them and waits for
-// those that there are: for a handler that waits for something itself, and is to
-// answer now. ctx is the request's.
+// ShuttingDown returns a context that ends when the server of a request accepts no
+// more requests and waits for the current ones. A handler that waits for something
+// should then answer at once. ctx is the context of the request.
 func ShuttingDown(ctx context.Context) context.Context {
 	if ending, ok := ctx.Value(shuttingDownKey{}).(context.Context); ok {
 		return ending
@@ -71,21 +70,21 @@ func ShuttingDown(ctx context.Context) context.Context {
 	return context.Background()
 }
 
-// Drain says how a server ends.
+// Drain configures the shutdown of a server.
 type Drain struct {
-	// NotReady makes the server's readiness refuse. It may be nil.
+	// NotReady makes the readiness check fail. It may be nil.
 	NotReady func()
-	// Delay is how long requests are still welcome after that: until load
-	// balancers have noticed.
+	// Delay is how long requests are still accepted after that, until load balancers have
+	// noticed.
 	Delay time.Duration
-	// Grace is how long requests may go on after the listener is closed. Those
-	// that then still run are cut off.
+	// Grace is how long requests may continue after the listener is closed. Then they are
+	// cut off.
 	Grace time.Duration
 }
 
-// Serve serves the listener until ctx ends and then drains. It returns when no
-// request is left: nil after a drain in good order, else why the listener
-// failed or that requests had to be cut off.
+// Serve serves the listener until ctx ends and then drains it. It returns when no
+// request is left: nil after an orderly shutdown, else why the listener failed or that
+// requests were cut off.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = &listener{Listener: l, limits: srv.limits}
 	if srv.TLSConfig == nil {
@@ -101,9 +100,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {
-			// Its next request finds another server. To close connections that
-			// happen to be idle, as SetKeepAlivesEnabled does, would lose the
-			// request that is on its way.
+			// The next request of the client goes to another server. Closing idle connections,
+			// as SetKeepAlivesEnabled does, would lose a request in transit.
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)

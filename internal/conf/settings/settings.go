@@ -1,6 +1,5 @@
-// Package settings holds the settings that sections of several services have:
-// the same names, defaults and checks everywhere. A service embeds them in its
-// Config.
+// Package settings has the settings that several services share, with the same names,
+// defaults and checks. A service embeds them in its Config.
 package settings
 
 import (
@@ -9,8 +8,8 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Database says where a service keeps its data and how many connections it may
-// use for that.
+// Database configures where a service stores its data and how many connections it may
+// use.
 type Database struct {
 	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for Firefox Sync, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
@@ -25,7 +24,7 @@ func DefaultDatabase() Database {
 	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 30 * time.Second, StatementTimeout: 30 * time.Second}
 }
 
-// Check reports every setting that cannot be used.
+// Check returns every setting that is not valid.
 func (d *Database) Check() (problems conf.Problems) {
 	if d.PoolMaxSize < 1 {
 		problems.Addf("database_pool_max_size", "must be at least 1")
@@ -37,15 +36,15 @@ func (d *Database) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Sweep says when a service removes what has expired.
+// Sweep configures when a service deletes expired data.
 type Sweep struct {
 	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is deleted. 0: only by holdfast sweep. No effect on Spanner, which deletes it itself."`
 	SweepAfter time.Duration `toml:"sweep_after" doc:"How long after its expiry data is deleted. Until then it is only invisible, so a clock that is wrong by less than this destroys nothing. No effect on Spanner."`
 	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
 }
 
-// DefaultSweep removes data a day after its expiry: longer than any two time
-// zones are apart, should one be taken for another.
+// DefaultSweep deletes data a day after its expiry, which is longer than the
+// difference of any two time zones, in case one is mistaken for another.
 func DefaultSweep() Sweep {
 	return Sweep{SweepEvery: time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }

@@ -9,28 +9,28 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// Database is the open database of a service: what the server does with it
-// besides handing it to the service's store.
+// Database is the open database of a service, for everything that the server itself
+// does with it.
 type Database struct {
 	Service string
 	Target  Target
 	Where   string        // for people: the path or URL, without secrets
 	Wait    time.Duration // longest that a caller waits for a connection
 
-	// Pooler reports whether a connection pooler is in between, and whether
-	// statements are prepared. nil: the engine has none.
+	// Pooler reports whether a connection pooler is in between, and whether statements
+	// are prepared. nil: not supported by the engine.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
-	// What the service may add.
+	// Set by the service, optional.
 
-	// AfterMigrate makes what migrations do not, and names it; "" when there was
-	// nothing to do. It is idempotent.
+	// AfterMigrate does what migrations cannot, and describes it; "" if there was nothing
+	// to do. It is idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup changes the copy of a SQLite file so that it does not give out
-	// the numbers that the original gives out after the backup.
+	// AfterBackup changes the copy of a SQLite file so that the copy does not issue the
+	// numbers that the original issues after the backup.
 	AfterBackup func(context.Context, *sqlitedb.DB) error
-	// MigrateAtStart migrates a database server whenever the service starts; a
-	// SQLite file always is.
+	// MigrateAtStart migrates a database server at every start. A SQLite file is always
+	// migrated.
 	MigrateAtStart bool
 
 	sets []migrate.Set // of the server and of the service
@@ -38,7 +38,7 @@ type Database struct {
 	file *sqlitedb.DB // nil: not embedded
 }
 
-// pool is what all engines have.
+// pool is the common interface of all engines.
 type pool interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
@@ -54,7 +54,7 @@ type connection interface {
 	Close() error
 }
 
-// closing is the pool of an engine that closes without an error.
+// closing adapts an engine that closes without an error.
 type closing struct {
 	pool
 	close func()
@@ -65,17 +65,17 @@ func (c closing) Close() error { c.close(); return nil }
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
-// Migrate applies the migrations that the database still needs.
+// Migrate applies the pending migrations.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	return d.eachSet(ctx, d.conn.Migrate)
 }
 
-// Pending returns the migrations that the database still needs.
+// Pending returns the migrations that have not been applied.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
-// eachSet calls fn for the tables of the server and for those of the service.
+// eachSet calls fn for the migrations of the server and for those of the service.
 func (d *Database) eachSet(
 	ctx context.Context, fn func(context.Context, migrate.Set) ([]migrate.Migration, error),
 ) (all []migrate.Migration, err error) {
@@ -90,26 +90,26 @@ func (d *Database) eachSet(
 }
 
 // SecretHashes returns the hashes (package secrethash) of the secrets that the data of
-// the service depends on, by setting; nil while the table of them is missing.
+// the service depends on, by setting; nil if their table does not exist.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces the hash old of a secret, "" for none. It reports whether it
-// did: another process may have been faster.
+// SetSecretHash replaces the hash old of a secret; "" if there is none. It returns
+// false if another process was faster.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// Connections counts the connections in use, the idle ones, and how many there
-// may be.
+// Connections returns the number of connections in use, the number of idle ones, and
+// the maximum.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
-// turns is how many callers a SQLite file has use for: its one writer commits those
-// that wait as a group, and few readers work at once.
+// turns is how many callers a SQLite file can use at once: its writer commits waiting
+// writes as a group, and few reads run at once.
 const turns = 32
 
-// Turns is how many callers can use the database at once.
+// Turns returns how many callers can use the database at once.
 func (d *Database) Turns() int {
 	_, _, most := d.conn.Connections()
 	if d.Embedded() {
@@ -118,12 +118,11 @@ func (d *Database) Turns() int {
 	return most
 }
 
-// Waits counts how often, and how long in total, a caller waited for a
-// connection.
+// Waits returns how often, and for how long in total, callers waited for a connection.
 func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
 
-// Queued counts the writes that wait for a SQLite file's writer; 0 on database
-// servers.
+// Queued returns the number of writes waiting for the writer of a SQLite file; 0 on
+// database servers.
 func (d *Database) Queued() int {
 	if d.file == nil {
 		return 0
@@ -131,12 +130,12 @@ func (d *Database) Queued() int {
 	return d.file.Queued()
 }
 
-// connMemory is about what a connection to a database server keeps: buffers and the
-// descriptions of its statements.
+// connMemory is the approximate memory of a connection to a database server: buffers
+// and statement descriptions.
 const connMemory = 256 << 10
 
-// Memory is the most that connections and their caches take, in bytes: in the heap of
-// the runtime and outside of it, where SQLite has its own.
+// Memory returns the maximum memory of connections and their caches in bytes: in the
+// heap of the Go runtime, and outside of it, where SQLite allocates.
 func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()

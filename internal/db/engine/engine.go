@@ -21,7 +21,7 @@ const (
 	Spanner  Kind = "spanner"
 )
 
-// example is how the database_url of an engine is written.
+// example is a database_url of an engine.
 var example = map[Kind]string{
 	SQLite:   "sqlite:PATH",
 	Postgres: "postgres://user@host/database",
@@ -78,7 +78,7 @@ func examples(kinds []Kind) string {
 	return strings.Join(all, " or ")
 }
 
-// spannerDatabase is the name of a database by the rules of Spanner: an
-// instance's id has 2 to 64 characters, a database's 2 to 30. A project of a
-// domain has a colon in its id.
+// spannerDatabase matches database names of Spanner: instance IDs have 2 to 64
+// characters, database IDs 2 to 30. The ID of a domain-scoped project contains a
+// colon.
 var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)

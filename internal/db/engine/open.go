@@ -17,19 +17,19 @@ import (
 	"holdfast/internal/obs"
 )
 
-// Backend makes the store S of a service on one engine, whose handle is DB.
+// Backend creates the store S of a service on one engine with the handle DB.
 type Backend[DB, S any] struct {
 	Migrations func() (migrate.Set, error)
 	New        func(DB) S // nil: the service does not support the engine
 }
 
-// Backends are those of one service.
+// Backends are the backends of one service.
 type Backends[S any] struct {
 	SQLite   Backend[*sqlitedb.DB, S]
 	Postgres Backend[*pgdb.DB, S]
 	Spanner  Backend[*spannerdb.DB, S]
 
-	// SpannerOptions, when set, completes the options of Spanner's client.
+	// SpannerOptions, if set, completes the options of the Spanner client.
 	SpannerOptions func(*spannerdb.Options)
 }
 
@@ -83,12 +83,12 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 	return nil
 }
 
-// File is the SQLite file of a service without a database_url.
+// File returns the SQLite file of a service without a database_url.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, service+".db") }
 
-// Open opens the database that the settings of a service select, and the
-// service's store on it. It migrates nothing, and a database server may be away.
-// The caller must Close the Database.
+// Open opens the database selected by the settings of a service, and the store of the
+// service on it. It does not migrate, and a database server may be unavailable. The
+// caller must Close the Database.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {
@@ -165,8 +165,8 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 }
 
 func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Database, complete func(*spannerdb.Options)) (*spannerdb.DB, error) {
-	// The driver prefers this variable to its options. Whether it has an effect
-	// was decided when the configuration was read.
+	// The driver prefers this variable to its options. Whether it applies was decided
+	// when the configuration was read.
 	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Databa
 	return db, nil
 }
 
-// MissingError says that a SQLite file does not exist and was not to be created.
+// MissingError means that a SQLite file does not exist and must not be created.
 type MissingError struct{ Service, Path string }
 
 func (e *MissingError) Error() string {

@@ -1,16 +1,15 @@
-// Package migrate says which schema changes a service still needs.
+// Package migrate determines which migrations a service still needs.
 //
-// A service keeps its changes for one engine in a folder of files named
-// NNNN_name.sql, embedded in the binary, forward only. The engine's package
-// (sqlitedb, pgdb) applies them under a lock and records each in the ledger
-// table schema_migrations, which names the service, so that services may share a
-// database.
+// The migrations of a service for one engine are files named NNNN_name.sql in a folder
+// embedded in the binary. They only go forward. The package of the engine (sqlitedb,
+// pgdb) applies them under a lock and records each in the table schema_migrations with
+// the name of the service, so that services may share a database.
 //
-// Servers of two releases may stand on one database while it is upgraded, and
-// a release that disappoints is taken back. So a change only adds, and what it
-// makes needless is taken away by a later release, when none is left that uses
-// it. The name of such a change ends in _needs_NNNN, the newest migration that
-// a release must know to go on; older ones then say so instead of failing.
+// Servers of two releases may use one database during an upgrade, and a release can be
+// rolled back. So a migration only adds, and what it makes obsolete is removed by a
+// later release, when no release in use needs it. The name of such a migration ends in
+// _needs_NNNN, the newest migration that a release must know to continue; older
+// releases then report this instead of failing later.
 package migrate
 
 import (
@@ -26,7 +25,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Migration is one schema change.
+// Migration is one migration.
 type Migration struct {
 	Version  int    // 1, 2, 3 … without a gap
 	Name     string // what it does, from the file's name
@@ -34,18 +33,18 @@ type Migration struct {
 	Checksum string // SHA-256 of SQL, hex
 }
 
-// Applied is a line of the ledger.
+// Applied is a row of the ledger.
 type Applied struct {
 	Version  int
 	Name     string
 	Checksum string
 }
 
-// ErrDevelopment is a database of a development version whose ledger has another
-// form. Nothing was released with it, so nothing reads it.
+// ErrDevelopment means that the ledger was written by an unreleased version in another
+// form.
 var ErrDevelopment = fault.New(fault.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
 
-// Set is all the changes of one service for one engine, in order.
+// Set is the list of all migrations of one service for one engine, in order.
 type Set struct {
 	Service    string
 	Migrations []Migration
@@ -53,8 +52,8 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed is the newest migration that a release must know to work on the
-// schema after the change; 0 for a change that only adds.
+// needed is the newest migration that a release must know to work with the schema
+// after this one; 0 if this one only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {
@@ -66,9 +65,9 @@ func needed(name string) int {
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
-// Load reads the changes of a service from a folder. It fails on a file that is
-// not named like a change and on a gap or repeat in the numbers: both are
-// mistakes of the build, which a test finds.
+// Load reads the migrations of a service from a folder. It fails on other file names
+// and on gaps or duplicates in the numbers. These are build mistakes, which a test
+// finds.
 func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -100,11 +99,10 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	return set, nil
 }
 
-// Pending returns the changes that the ledger does not have yet. Lines of the
-// ledger that are newer than the binary are fine, a newer release was here
-// first, unless they took away what the binary works with. A line that differs
-// from the binary's change of the same number is an error, because nobody
-// knows then what the schema is.
+// Pending returns the migrations that the ledger does not have. Newer rows in the
+// ledger are fine, since a newer release ran before, unless they removed what this
+// binary needs. A row that differs from the migration of the same number is an error,
+// because the schema is unknown then.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {

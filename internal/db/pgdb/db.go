@@ -18,41 +18,38 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Options say how to open a database. Only URL is needed.
+// Options configure Open. Only URL is required.
 type Options struct {
 	// URL is postgres://user@host/database or the key=value form.
 	URL string
 
-	// MaxConns is the greatest number of connections; 0 means 10.
+	// MaxConns is the maximum number of connections; 0 means 10.
 	MaxConns int
 
-	// ConnectTimeout is how long a caller waits for a connection, be it for a
-	// free one or for a new one; 0 means 30 s.
+	// ConnectTimeout is how long a caller waits for a free or a new connection; 0 means
+	// 30 s.
 	ConnectTimeout time.Duration
 
-	// MaxLifetime and MaxIdle are the ages at which a connection, or one that
-	// has nothing to do, is replaced; 0 means an hour and half an hour.
+	// MaxLifetime and MaxIdle are the age and the idle time after which a connection is
+	// replaced; 0 means 1 h and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
-	// StatementTimeout bounds a statement outside Tx, waiting for locks
-	// included, a whole Tx, and the wait for each row of a stream; 0 means
-	// 30 s. The server is told to stop. It is kept here and not in a setting of
-	// the session, which a pooler would not carry over.
+	// StatementTimeout limits a statement outside Tx, including lock waits, a whole Tx,
+	// and the wait for each row of a stream; 0 means 30 s. The statement is cancelled on
+	// the server. It is not a session setting, which a pooler would not preserve.
 	StatementTimeout time.Duration
 
-	// ApplicationName shows in pg_stat_activity, unless the URL has one.
+	// ApplicationName appears in pg_stat_activity, unless the URL sets one.
 	ApplicationName string
 
-	// Observe, when not nil, is told of every statement and transaction: its
-	// name, how long it took, waiting for a connection included, and its
-	// error.
+	// Observe, if set, is called for every statement and transaction with its name, its
+	// duration, including the wait for a connection, and its error.
 	Observe func(statement string, d time.Duration, err error)
 
-	// Fault, when not nil, is asked at every point where the engine can fail:
-	// before a statement, by its name, and before a commit, as "commit". An
-	// error that it returns is treated as the engine's. So that there is a
-	// commit to fail, statements outside Tx then run in a transaction each. It
-	// is for tests.
+	// Fault, if set, is called at every point where the engine can fail: before a
+	// statement, with its name, and before a commit, with "commit". Its error is treated
+	// as an error of the engine. To have a commit that can fail, statements outside Tx
+	// then run in a transaction each. For tests only.
 	Fault func(point string) error
 }
 
@@ -64,8 +61,8 @@ type DB struct {
 	where    string
 }
 
-// Open checks the options and makes the pool. It connects when the first
-// connection is needed, so it does not fail because the server is away.
+// Open checks the options and creates the pool. It connects when the first connection
+// is needed, so it succeeds while the server is unavailable.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil {
@@ -86,8 +83,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf.MaxConns = int32(opts.MaxConns)
 	conf.MaxConnLifetime, conf.MaxConnLifetimeJitter = opts.MaxLifetime, opts.MaxLifetime/10
 	conf.MaxConnIdleTime = opts.MaxIdle
-	// An idle connection is looked at before it is used; one whose server is
-	// gone without a word must not cost a caller all its patience.
+	// An idle connection is checked before use. If its server disappeared silently, the
+	// check must not use up the time of the caller.
 	conf.PingTimeout = 5 * time.Second
 	conf.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return p.IdleDuration > time.Second || hasPendingData(p.Conn.PgConn().Conn())
@@ -98,8 +95,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if params := conf.ConnConfig.RuntimeParams; params["application_name"] == "" && opts.ApplicationName != "" {
 		params["application_name"] = opts.ApplicationName
 	}
-	// A caller that gives up makes the server stop too; without an answer to
-	// that within a second the connection is closed.
+	// When a caller gives up, the statement is cancelled on the server. If that is not
+	// confirmed within a second, the connection is closed.
 	conf.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
 	}
@@ -140,18 +137,18 @@ func describe(c *pgx.ConnConfig) string {
 	return where
 }
 
-// Close closes the connections, each when the caller that has it is done.
+// Close closes each connection when its caller is done.
 func (db *DB) Close() { db.pool.Close() }
 
-// Connections is how many connections are in use, how many are open and idle,
-// and how many may be at once.
+// Connections returns the number of connections in use, the number of idle ones, and
+// the maximum.
 func (db *DB) Connections() (active, idle, most int) {
 	s := db.pool.Stat()
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
-// Pooler looks whether a connection pooler is in between, such as PgBouncer,
-// and whether the statements are prepared, which not every pooler bears.
+// Pooler reports whether a connection pooler such as PgBouncer is in between, and
+// whether statements are prepared, which not every pooler supports.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -162,22 +159,21 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p.pause()
 	defer conn.Release()
 	var backend uint32
-	// A pooler invents the number that it gives its clients.
+	// A pooler makes up the process ID that it gives to its clients.
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&backend)
 	mode := conn.Conn().Config().DefaultQueryExecMode
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
 }
 
-// Waits is how many callers have waited for a connection so far, until one was
-// free or made or they gave up, and how long in sum; what those waited that
-// gave up is not in it.
+// Waits returns how many callers have waited for a connection, including those that
+// gave up, and for how long in total, without those that gave up.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
 }
 
-// run hands fn a connection, once more when the server asks to try again, and
-// observes the whole under the name.
+// run calls fn with a connection, again if the server asks for a retry, and observes
+// the whole under the name.
 func (db *DB) run(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
 	start := time.Now()
 	err := db.retry(ctx, fn)
@@ -191,8 +187,8 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// maxTries is how often a step is tried that the server undoes for the sake of
-// others, which it does only where isolation is stricter than our own.
+// maxTries is the maximum number of tries of a transaction that the server rolls back
+// because of others, which happens only at stricter isolation levels than ours.
 const maxTries = 5
 
 func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
@@ -227,11 +223,11 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// release gives a connection back, but for one that is broken or spoiled: on
-// which a statement was given up. The word to stop it may reach the server when
-// the next one has begun, and would stop that. Such a connection leaves the
-// pool at once: the driver takes up to 15 seconds to close it where the server
-// does not answer, and with its place taken no other could be made until then.
+// release returns a connection to the pool unless it is broken or a statement was
+// cancelled on it: the cancel request may reach the server when the next statement
+// runs, and would cancel that. Such a connection is removed from the pool at once. The
+// driver takes up to 15 seconds to close it if the server does not answer, and
+// meanwhile its place could not be used.
 func release(conn *pgxpool.Conn, spoiled bool) {
 	if !spoiled && !conn.Conn().IsClosed() {
 		conn.Release()
@@ -245,7 +241,7 @@ func release(conn *pgxpool.Conn, spoiled bool) {
 	}()
 }
 
-// fault asks the hook of the tests.
+// fault calls the hook of the tests.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

@@ -7,25 +7,25 @@ import (
 	"holdfast/internal/fault"
 )
 
-// indexLock is the key of the advisory lock under which indexes are made. Nobody
-// waits for it in a statement, as for that of the migrations: whoever makes the
-// index would wait for the statement.
+// indexLock is the key of the advisory lock under which indexes are created. No
+// statement waits for it, unlike for that of migrations: the creation of the index
+// would wait for the statement.
 const indexLock = migrationLock + 1
 
 var (
 	lockIndex  = Statement{"index.lock", `SELECT pg_try_advisory_xact_lock($1::bigint)`}
 	indexState = Statement{"index.state", `
 		SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass($1::text)`}
-	// A transaction keeps the snapshot of its last query until its next statement,
-	// and whoever makes an index waits for all snapshots.
+	// A transaction keeps the snapshot of its last query until its next statement, and
+	// CREATE INDEX CONCURRENTLY waits for all snapshots.
 	holdStill = Statement{"index.hold", `SET LOCAL idle_in_transaction_session_timeout = 0`}
 )
 
-// EnsureIndex makes an index while its table is written to, unless it is there,
-// and reports whether it has. What is left of an attempt that failed is removed
-// first. create is CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on
-// Citus declares an index invalid that is there. It takes two connections; a
-// statement_timeout of the role bounds it.
+// EnsureIndex creates an index without blocking writes, unless it exists, and reports
+// whether it did. The remains of a failed attempt are dropped first. create is CREATE
+// INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an existing index
+// invalid. It uses two connections and is subject to the statement_timeout of the
+// role.
 func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, err error) {
 	patient := &DB{pool: db.pool, opts: db.opts}
 	patient.opts.StatementTimeout = longestMigration
@@ -40,7 +40,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 	}
 }
 
-// ensureIndex is EnsureIndex, unless another is busy with it.
+// ensureIndex is EnsureIndex unless another process is creating the index.
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool

@@ -18,21 +18,20 @@ import (
 // "holdfast" as bytes.
 const migrationLock = 0x686f6c6466617374
 
-// longestMigration bounds a change, such as an index on a table of many rows,
-// and the wait for another process that applies it.
+// longestMigration limits a migration, such as an index on a large table, and the wait
+// for another process that applies it.
 const longestMigration = 6 * time.Hour
 
-// A change waits for who uses a table that it alters, and everybody else waits
-// for the change. Where a dump takes an hour nobody would be served for that
-// long, so a change steps back after lockWait, lets the others pass, and tries
-// again, for some minutes.
+// A migration waits for users of a table that it alters, and all others wait for the
+// migration. During a dump of an hour, no request would be served. So a migration
+// gives up after lockWait, lets the others proceed, and retries for some minutes.
 const (
 	lockWait  = 2 * time.Second
 	lockPause = time.Second
 	lockTries = 100
 )
 
-// oldest is the first major version that has what the services use.
+// oldest is the first supported major version.
 const oldest = 15
 
 var (
@@ -57,15 +56,14 @@ var (
 	hasCitus = Statement{"migrate.citus", `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 )
 
-// citusMarker is a line of a migration. What follows runs only on a database
-// that has the Citus extension, in the same transaction: it says how the
-// tables are distributed.
+// citusMarker is a line of a migration. The statements after it run only if the Citus
+// extension is installed, in the same transaction: they distribute the tables.
 const citusMarker = "-- citus"
 
-// Migrate applies what the database still needs of the service's changes, a
-// transaction each, and returns what it has applied. Two processes may do so
-// at once: every transaction waits for the lock and reads the ledger anew. The
-// lock belongs to the transaction, so a pooler between does no harm.
+// Migrate applies the pending migrations of the service, a transaction each, and
+// returns them. Two processes may do so at once: every transaction takes the lock and
+// reads the ledger again. The lock belongs to the transaction, so it works through a
+// pooler.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	patient := &DB{pool: db.pool, opts: db.opts, prepares: db.prepares}
 	patient.opts.StatementTimeout = longestMigration
@@ -88,11 +86,11 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 }
 
-// migrateOne applies the next change and returns it, nil when there is none.
+// migrateOne applies the next migration and returns it; nil if there is none.
 func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Migration, err error) {
 	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
 		next = nil
-		// What the operator has set for the statements of every day.
+		// Timeouts that the operator has set for normal statements.
 		if _, err := tx.Exec(boundNothing); err != nil {
 			return err
 		}
@@ -148,7 +146,7 @@ func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	return ledger, development(err)
 }
 
-// development names a ledger without the column service.
+// development is a ledger without the column service.
 func development(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42703" {
 		return migrate.ErrDevelopment
@@ -183,7 +181,7 @@ func (tx *Tx) script(sql string) error {
 	return err
 }
 
-// splitCitus separates what follows the marker.
+// splitCitus splits a migration at the marker.
 func splitCitus(sql string) (plain, distribute string) {
 	at := 0
 	for line := range strings.Lines(sql) {
@@ -195,7 +193,7 @@ func splitCitus(sql string) (plain, distribute string) {
 	return sql, ""
 }
 
-// Pending says which of the service's changes the database does not have yet.
+// Pending returns the migrations of the service that have not been applied.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var (
 		ledger []migrate.Applied

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// patience bounds steps that follow one another, each by a time of its own, with one
-// context and one timer.
+// patience limits each of a series of steps with one context and one timer.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
 
-// newPatience returns a context that ends with ctx, after end, and when a step takes
-// longer than it may: the first one longer than d.
+// newPatience returns a context that ends with ctx, after end, or when a step takes
+// longer than allowed; the first one may take d.
 func newPatience(ctx context.Context, d time.Duration) *patience {
 	p := &patience{}
 	p.Context, p.cancel = context.WithCancelCause(ctx)
@@ -24,20 +23,20 @@ func newPatience(ctx context.Context, d time.Duration) *patience {
 	return p
 }
 
-// renew begins the next step. It must not run beside another call.
+// renew starts the next step. It must not be called concurrently.
 func (p *patience) renew(d time.Duration) { p.timer.Reset(d) }
 
-// pause ends a step whose next one nobody waits for yet.
+// pause ends a step without starting the next one.
 func (p *patience) pause() { p.timer.Stop() }
 
-// end frees what the context holds.
+// end releases the context.
 func (p *patience) end() {
 	p.timer.Stop()
 	p.cancel(nil)
 }
 
-// explain adds to the error of a step that it took too long: the driver knows only
-// that its context ended.
+// explain adds to the error of a step that it timed out: the driver only knows that
+// its context ended.
 func (p *patience) explain(err error) error {
 	if err != nil && errors.Is(context.Cause(p.Context), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)

@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Statement is SQL with the name under which it is timed, such as "sync.put".
-// The SQL casts its parameters, because not every mode of the driver asks the
-// server for their types.
+// Statement is SQL with the name under which it is observed, such as "sync.put". The
+// SQL casts its parameters, because not every mode of the driver asks the server for
+// their types.
 type Statement struct {
 	Name string
 	SQL  string
 }
 
-// QueryRow runs a statement that returns one row at most and scans it into dest.
+// QueryRow runs a statement that returns at most one row and scans it into dest.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
 		found, err = one(ctx, c, s, args, dest)
@@ -24,8 +24,7 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 	return found, err
 }
 
-// Exec runs a statement that returns nothing and says how many rows it has
-// changed.
+// Exec runs a statement that returns no rows, and returns the number of changed rows.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -34,9 +33,9 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 	return changed, err
 }
 
-// ForEach runs a statement and scans every row into dest, after which it calls
-// fn; fn's error ends it. When the server asks for another try, begin is
-// called again first: it drops what the last one has gathered.
+// ForEach runs a statement, scans every row into dest and calls fn. An error of fn
+// ends it. If the server asks for a retry, begin is called first, which must discard
+// the rows so far.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
 		begin()
@@ -49,7 +48,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// alone runs a statement that is its own transaction.
+// alone runs a statement in a transaction of its own.
 func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
 	if db.opts.Fault == nil {
 		return db.run(ctx, name, fn)
@@ -98,9 +97,8 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	return err
 }
 
-// Tx runs fn in a transaction and commits it when fn returns nil. fn may run
-// again when the server asks for another try, so it starts from nothing each
-// time.
+// Tx runs fn in a transaction and commits it if fn returns nil. fn may run again if
+// the server asks for a retry, and must start from scratch each time.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
 		return db.transaction(ctx, c, func(tx pgx.Tx) error { return fn(&Tx{db: db, ctx: ctx, tx: tx}) })
@@ -119,21 +117,21 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 		return tx.Commit(ctx)
 	}
 	if undo := tx.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
-		// The server undoes it as well when the connection goes, and the pool
-		// closes one that it gets back in a transaction.
+		// The server also rolls back when the connection closes, and the pool closes a
+		// connection that is returned inside a transaction.
 		return errors.Join(err, undo)
 	}
 	return err
 }
 
-// Tx is a transaction under way.
+// Tx is an open transaction.
 type Tx struct {
 	db  *DB
 	ctx context.Context // of the transaction: none of its statements outlives it
 	tx  pgx.Tx
 }
 
-// QueryRow is DB.One in the transaction.
+// QueryRow is DB.QueryRow in the transaction.
 func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err error) {
 	if err := tx.db.fault(s.Name); err != nil {
 		return false, err
@@ -149,7 +147,7 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	return exec(tx.ctx, tx.tx, s, args)
 }
 
-// ForEach is DB.Each in the transaction, which starts again as a whole.
+// ForEach is DB.ForEach in the transaction, which is retried as a whole.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.db.fault(s.Name); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Rows is the answer of a statement that is read row by row. It holds a
-// connection until Close.
+// Rows is the result of a statement that is read row by row. It holds a connection
+// until Close.
 type Rows struct {
 	rows     pgx.Rows
 	conn     *pgxpool.Conn
@@ -20,10 +20,9 @@ type Rows struct {
 	closed   bool
 }
 
-// Stream runs a statement whose answer may be larger than what should be in
-// memory. It returns when the first row is there. The statement's timeout
-// bounds the wait for that and for each row after it; how fast they are read is
-// the reader's affair.
+// Stream runs a statement whose result may be too large for memory. It returns when
+// the first row has arrived. The statement timeout limits the wait for the first row
+// and for each further row, but not the time that the caller takes between rows.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, args)
@@ -63,7 +62,7 @@ func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error
 	return r, nil
 }
 
-// Next goes to the next row, the first one to begin with.
+// Next advances to the next row, at first to the first one.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false
@@ -77,16 +76,14 @@ func (r *Rows) Next() bool {
 	return !r.ended
 }
 
-// Scan reads the row into dest. What it puts into a *pgtype.DriverBytes is
-// valid until Next.
+// Scan reads the row into dest. A *pgtype.DriverBytes is valid until Next.
 func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 
-// Err says why Next has returned false; nil at the end of the rows.
+// Err returns the reason why Next returned false; nil at the end of the rows.
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
-// Close gives the connection back; a second call does nothing. Rows that
-// nobody has read are not fetched: the server is told to stop, which nobody
-// waits for, and the connection is closed.
+// Close returns the connection; a second call does nothing. Unread rows are not
+// fetched: the statement is cancelled in the background, and the connection is closed.
 func (r *Rows) Close() {
 	if r.closed {
 		return

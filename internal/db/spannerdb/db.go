@@ -16,47 +16,46 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Options say how to open a database. Only Database is needed.
+// Options configure Open. Only Database is required.
 type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string
 
-	// EmulatorHost is host:port of Google's emulator, which is then reached in
-	// plain text and without credentials instead of Google Cloud. The emulator
-	// takes one read-write transaction at a time, so they run one after the
-	// other then.
+	// EmulatorHost is the host:port of the Spanner emulator, which is used in plain text
+	// and without credentials instead of Google Cloud. The emulator allows one read-write
+	// transaction at a time, so they are serialized.
 	EmulatorHost string
 
-	// MaxTransactions is the greatest number of transactions under way, reads
-	// included; 0 means 10.
+	// MaxTransactions is the maximum number of open transactions, including reads; 0
+	// means 10.
 	MaxTransactions int
 
-	// Wait is how long a caller waits to have one of them; 0 means 30 s.
+	// Wait is how long a caller waits for one of them; 0 means 30 s.
 	Wait time.Duration
 
-	// Timeout bounds a transaction with all its tries, and the wait for each
-	// row of a stream; 0 means 30 s.
+	// Timeout limits a transaction with all its retries, and the wait for each row of a
+	// stream; 0 means 30 s.
 	Timeout time.Duration
 
-	// RouteToLeader sends read-write transactions straight to the leader
-	// replica, by the header x-goog-spanner-route-to-leader.
+	// RouteToLeader sends read-write transactions directly to the leader replica, by the
+	// header x-goog-spanner-route-to-leader.
 	RouteToLeader bool
 
-	// Observe, when not nil, is told of every read and write: its name, how
-	// long it took, waiting for its turn included, and its error.
+	// Observe, if set, is called for every read and write with its name, its duration,
+	// including the wait for its turn, and its error.
 	Observe func(name string, d time.Duration, err error)
 
-	// Mutations, when not nil, is told of every commit how many mutations were
-	// predicted and how many Spanner has counted; that is 0 where it does not
-	// say, as the emulator.
+	// Mutations, if set, is called for every commit with the predicted number of
+	// mutations and the number that Spanner counted; 0 if it reports none, as the
+	// emulator.
 	Mutations func(name string, predicted, counted int)
 
-	// Fault, when not nil, is asked at every point where the engine can fail:
-	// before a statement, by its name, and before a commit, as "commit". An
-	// error that it returns is treated as the engine's. It is for tests.
+	// Fault, if set, is called at every point where the engine can fail: before a
+	// statement, with its name, and before a commit, with "commit". Its error is treated
+	// as an error of the engine. For tests only.
 	Fault func(point string) error
 
-	// Client are more options of the driver. They are for tests.
+	// Client has further options of the driver, for tests.
 	Client []option.ClientOption
 }
 
@@ -72,8 +71,8 @@ type DB struct {
 	waiting atomic.Int64 // nanoseconds
 }
 
-// Open checks the options and makes the client. It connects when it is first
-// used, so it does not fail because Spanner is away.
+// Open checks the options and creates the client. It connects on first use, so it
+// succeeds while Spanner is unavailable.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	orElse := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -104,12 +103,12 @@ func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 	}, o.client()...)
 }
 
-// lostSession tells a session that is gone from other things that are.
+// lostSession distinguishes a lost session from other missing objects.
 const lostSession = "Session not found"
 
-// renew makes a new client when err says that the session of the old one is
-// gone: the database was restored under its name, or the emulator has begun
-// anew. The driver itself would keep to that session for a week.
+// renew creates a new client if err says that the session of the old one does not
+// exist any more: the database was restored under its name, or the emulator was
+// restarted. The driver itself would keep that session for a week.
 func (db *DB) renew(old *spanner.Client, err error) {
 	if spanner.ErrCode(err) != codes.NotFound || !strings.Contains(spanner.ErrDesc(err), lostSession) {
 		return
@@ -127,7 +126,7 @@ func (db *DB) renew(old *spanner.Client, err error) {
 	time.AfterFunc(db.opts.Timeout, old.Close) // others may have it in their hands
 }
 
-// client are the driver's options.
+// client returns the options of the driver.
 func (o *Options) client() []option.ClientOption {
 	if o.EmulatorHost == "" {
 		return o.Client
@@ -139,15 +138,15 @@ func (o *Options) client() []option.ClientOption {
 	}, o.Client...)
 }
 
-// Close ends the client.
+// Close closes the client.
 func (db *DB) Close() { db.client.Load().Close() }
 
-// Connections is how many transactions are under way and how many may be; idle
-// is always 0, because none is kept.
+// Connections returns the number of open transactions and the maximum; idle is always
+// 0.
 func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
 
-// Waits is how many callers have waited for their turn so far, and how long in
-// sum.
+// Waits returns how many callers have waited for their turn, and for how long in
+// total.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }
@@ -180,7 +179,7 @@ func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 
 func leave(slots chan struct{}) { <-slots }
 
-// observe tells how a step went that began at start, and codes its error.
+// observe reports a statement that began at start, and maps its error to a code.
 func (db *DB) observe(name string, start time.Time, err error) error {
 	err = classify(err)
 	if db.opts.Observe != nil {
@@ -189,7 +188,7 @@ func (db *DB) observe(name string, start time.Time, err error) error {
 	return err
 }
 
-// fault asks the hook of the tests.
+// fault calls the hook of the tests.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

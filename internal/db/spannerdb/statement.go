@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Statement is SQL with the name under which it is timed, such as "sync.put".
+// Statement is SQL with the name under which it is observed, such as "sync.put".
 type Statement struct {
 	Name string
 	SQL  string
@@ -21,8 +21,8 @@ type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
-// ForEach runs a query on a snapshot of now and calls fn with every row; fn's
-// error ends it.
+// ForEach runs a query on a current snapshot and calls fn for every row. An error of
+// fn ends it.
 func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
@@ -44,7 +44,7 @@ func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.
 	return err
 }
 
-// Tx is a write under way.
+// Tx is an open read-write transaction.
 type Tx struct {
 	db        *DB
 	name      string
@@ -53,9 +53,8 @@ type Tx struct {
 	predicted int
 }
 
-// Write runs fn in a read-write transaction and commits it when fn returns nil.
-// fn may run again when Spanner aborts it for the sake of others, so it starts
-// from nothing each time.
+// Write runs fn in a read-write transaction and commits it if fn returns nil. fn may
+// run again if Spanner aborts the transaction, and must start from scratch each time.
 func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error {
 	start := time.Now()
 	return db.observe(name, start, db.write(ctx, name, fn))
@@ -94,8 +93,8 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	return err
 }
 
-// ForEach runs a query and calls fn with every row. What it has read stays as it is
-// until the commit.
+// ForEach runs a query and calls fn for every row. The rows are locked until the
+// commit.
 func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error {
 	if err := tx.db.fault(s.Name); err != nil {
 		return err
@@ -103,15 +102,14 @@ func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return tx.tx.Query(tx.ctx, s.with(p)).Do(fn)
 }
 
-// Predict adds to the number of mutations that the commit is going to have, of
-// which the caller keeps account.
+// Predict adds to the predicted number of mutations of the commit.
 func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 
-// Predicted is the number so far.
+// Predicted returns that number.
 func (tx *Tx) Predicted() int { return tx.predicted }
 
-// Buffer adds what is written with the commit, in one message. A statement of
-// the same transaction does not see it.
+// Buffer adds mutations that are sent with the commit, in one message. Statements of
+// the same transaction do not see them.
 func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }
 
 // Change is a statement that writes.
@@ -121,7 +119,7 @@ type Change struct {
 	Rows   int // how many it must change; -1: any number
 }
 
-// Exec runs statements that write, one after the other, in one message.
+// Exec runs statements that write, in order, in one message.
 func (tx *Tx) Exec(changes ...Change) error {
 	statements := make([]spanner.Statement, len(changes))
 	for i, c := range changes {

@@ -17,27 +17,25 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Options say how to open a file.
+// Options configure Open.
 type Options struct {
-	// Path of the file. It is created, readable by its owner only, in a
-	// folder that exists.
+	// Path of the file. It is created in an existing folder, readable by its owner only.
 	Path string
 
-	// Readers is the greatest number of reads at once, those that stream included; 0
-	// means 64. Connections are opened when they are first needed.
+	// Readers is the maximum number of concurrent reads, including streams; 0 means 64.
+	// Connections are opened when first needed.
 	Readers int
 
-	// Observe, when not nil, is told of every step: its name, how long it
-	// took, waiting for the group included, and its error.
+	// Observe, if set, is called for every read and write with its name, its duration,
+	// including the wait for the group, and its error.
 	Observe func(step string, d time.Duration, err error)
 
-	// ObserveGroup, when not nil, is told of every group of writes.
+	// ObserveGroup, if set, is called for every group of writes.
 	ObserveGroup func(Group)
 
-	// Fault, when not nil, is asked at every point of a write where the
-	// engine can fail: "begin", "step NAME" after the step's statements, and
-	// "commit". An error it returns is treated as the engine's. It is for
-	// tests.
+	// Fault, if set, is called at every point of a write where SQLite can fail: "begin",
+	// "step NAME" after the statements of a write, and "commit". Its error is treated as
+	// an error of SQLite. For tests only.
 	Fault func(point string) error
 }
 
@@ -96,12 +94,12 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another process (a command beside the server) may hold the lock for the
-	// length of its transaction; a backup may be restoring the WAL.
+	// Another process (a command that runs beside the server) may hold the lock for the
+	// length of its transaction, or a backup may be restoring the WAL.
 	conn.SetBusyTimeout(patience)
 	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`}
 	if mode&sqlite.OpenReadWrite == 0 {
-		// There are many, and each drops its cache when it begins to read after
+		// There are many connections, and each drops its cache when it begins to read after
 		// a write.
 		pragmas = append(pragmas, cacheSize(readerCache))
 	} else {
@@ -119,8 +117,8 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// Bytes of pages that a connection keeps of the file. The driver's allocator takes
-// 8 KiB for a page of 4.
+// Bytes of the page cache of a connection. The driver allocates 8 KiB for a page of 4
+// KiB.
 const (
 	readerCache = 128 << 10
 	writerCache = 4 << 20
@@ -130,7 +128,7 @@ const (
 
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }
 
-// CacheBytes is the most memory that the connections keep, outside of the heap of the
+// CacheBytes returns the maximum memory of the connections outside the heap of the Go
 // runtime.
 func (db *DB) CacheBytes() int64 {
 	readers := int64(cap(db.readers.free))
@@ -140,9 +138,8 @@ func (db *DB) CacheBytes() int64 {
 // patience is how long a connection waits for another process.
 const patience = 5 * time.Second
 
-// keepLog turns a file to WAL. Of two processes that do so with a new file at
-// once each has what the other waits for, so the engine does not wait at all,
-// and tells both that the file is busy.
+// keepLog switches a file to WAL. If two processes do so at once on a new file, each
+// waits for a lock of the other, so SQLite does not wait and reports "busy" to both.
 func keepLog(conn *sqlite.Conn) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		err := sqlitex.ExecuteTransient(conn, `PRAGMA journal_mode = WAL`, nil)
@@ -152,13 +149,13 @@ func keepLog(conn *sqlite.Conn) error {
 	}
 }
 
-// Close lets the writes that were accepted finish, then closes the file. Reads
-// that are under way keep their connection until they end.
+// Close completes the accepted writes and closes the file. Reads in progress keep
+// their connection until they end.
 func (db *DB) Close() error {
 	db.once.Do(func() { close(db.closing) })
 	<-db.stopped
-	// The writer's connection goes last: only one that may write takes the WAL
-	// away.
+	// The connection of the writer is closed last: only a connection that may write can
+	// remove the WAL.
 	return errors.Join(db.readers.close(), db.writer.close())
 }
 
@@ -168,11 +165,11 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// errClosed answers whoever comes after Close.
+// errClosed is the error of calls after Close.
 var errClosed = fault.New(fault.Unavailable, "the database is closed")
 
-// Backup writes a consistent, compact copy to a path that must not exist yet,
-// while reads and writes go on.
+// Backup writes a consistent, compact copy to a path that does not exist yet, while
+// reads and writes continue.
 func (db *DB) Backup(ctx context.Context, path string) error {
 	conn, err := db.readers.take(ctx)
 	if err != nil {

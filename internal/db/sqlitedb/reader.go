@@ -64,8 +64,8 @@ func (s *Snapshot) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Stream lets another read work beside this one, which from now on mostly waits for
-// the client that takes what it reads.
+// Stream releases the read slot, so that another read can run: from now on this one
+// mostly waits for its client.
 func (s *Snapshot) Stream() {
 	if s.working {
 		s.working = false
@@ -73,7 +73,7 @@ func (s *Snapshot) Stream() {
 	}
 }
 
-// Release ends the transaction and gives the connection back.
+// Release ends the transaction and returns the connection.
 func (s *Snapshot) Release() {
 	// Ending a read transaction cannot fail in a way that matters: the
 	// connection is checked when it is handed out again.
@@ -82,8 +82,8 @@ func (s *Snapshot) Release() {
 	s.Stream()
 }
 
-// Connections is how many connections read now, how many are open and idle, and
-// how many may be at once.
+// Connections returns the number of connections in use, the number of idle ones, and
+// the maximum.
 func (db *DB) Connections() (active, idle, most int) {
 	r := &db.readers
 	r.mu.Lock()
@@ -91,17 +91,17 @@ func (db *DB) Connections() (active, idle, most int) {
 	return len(r.free), len(r.idle), cap(r.free)
 }
 
-// Waits is how many reads have waited for a connection so far, and how long in
-// sum.
+// Waits returns how many reads have waited for a connection, and for how long in
+// total.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.readers.waits.Load(), time.Duration(db.readers.waited.Load())
 }
 
-// Queued is how many writes wait for their turn; there is room for 256.
+// Queued returns the number of waiting writes; the queue holds 256.
 func (db *DB) Queued() int { return len(db.queue) }
 
-// readers hands out read-only connections, the last used first, so that few
-// stay warm when there is little to do.
+// readers provides read-only connections, the most recently used first, so that few
+// stay open when there is little load.
 type readers struct {
 	path    string
 	free    chan struct{} // a token for each connection that is handed out
@@ -114,15 +114,15 @@ type readers struct {
 	closed bool
 }
 
-// newReaders returns readers of a file, most of them at once. Reads that do not
-// wait for a client keep a processor busy: more of them than a few for each would
-// only take more memory.
+// newReaders returns at most `most` readers of a file. Reads that do not wait for a
+// client are bound by the CPU: more than a few for each processor would only use
+// memory.
 func newReaders(path string, most int) readers {
 	working := min(most, max(8, 4*runtime.GOMAXPROCS(0)))
 	return readers{path: path, free: make(chan struct{}, most), working: make(chan struct{}, working)}
 }
 
-// take hands out a connection.
+// take returns a free connection.
 func (r *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	if err := r.wait(ctx, r.free); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (r *readers) pop() (*sqlite.Conn, error) {
 	return conn, classify(err)
 }
 
-// giveBack takes a connection back.
+// giveBack returns a connection to the pool.
 func (r *readers) giveBack(conn *sqlite.Conn) {
 	r.mu.Lock()
 	keep := !r.closed && conn.AutocommitEnabled()

@@ -14,59 +14,56 @@ import (
 )
 
 const (
-	// maxGroup bounds the steps that share a commit, and groupTime the work
-	// of a group before it commits: both bound what one caller waits for
-	// others.
+	// maxGroup is the maximum number of writes in a commit, and groupTime the time after
+	// which a group commits. Both limit how long one caller waits for others.
 	maxGroup  = 256
 	groupTime = 20 * time.Millisecond
 )
 
-// Group is what a commit was shared by.
+// Group describes the writes that shared a commit.
 type Group struct {
 	Steps  int
-	Wait   time.Duration // of the first step, until its turn: the longest of the group
-	Commit time.Duration // how long the engine took to make it durable; 0 when it came to none
+	Wait   time.Duration // of the first write, which waits longest
+	Commit time.Duration // duration of the commit; 0 if there was none
 }
 
-// step is one caller's part of a group.
+// step is one write of a group.
 type step struct {
 	ctx    context.Context
 	name   string
 	queued time.Time
 	alone  bool
-	judge  func(*sqlite.Conn) error // nil: fn may refuse
+	check  func(*sqlite.Conn) error // nil: fn may fail
 	fn     func(*sqlite.Conn) error
 	err    error
 	done   chan struct{}
 }
 
-// Write runs fn in the transaction of the next group and returns when that is
-// durable. fn's error undoes what fn did and nothing else. When
-// the commit fails, every caller of the group gets the error and nothing of
-// the group is there.
+// Write runs fn in the transaction of the next group and returns when the commit is
+// durable. An error of fn rolls back only what fn did. If the commit fails, every
+// caller of the group gets the error, and nothing of the group is stored.
 //
-// A ctx that ends before fn has started takes the step out of the group; once
-// started it is not interrupted, because SQLite would then undo the whole
-// group. fn must therefore be bounded and must not wait for anything.
+// If ctx ends before fn has started, the write is dropped. Once started, fn is not
+// interrupted, because SQLite would roll back the whole group. fn must therefore be
+// short and must not wait for anything.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, fn: fn})
 }
 
-// WriteAlone is Write for a step that may change much: it has a transaction of
-// its own. To undo a part of a transaction the engine keeps in memory what each
-// changed page was before; to undo the whole, nothing.
+// WriteAlone is Write in a transaction of its own, for large changes. To roll back a
+// part of a transaction, SQLite keeps the old contents of each changed page in memory;
+// to roll back all of it, it keeps nothing.
 func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
-// WriteChecked is Write for a step in two parts: judge reads and may refuse; write
-// does what was judged, and fails only where the engine does. It has no
-// savepoint, for which the engine keeps a copy of every page that a step changes:
-// half of the work of a small step. When write does fail, the group is undone and
-// all its steps run again, with savepoints: on a file with such steps every step
-// must bear to run twice.
-func (db *DB) WriteChecked(ctx context.Context, name string, judge, write func(*sqlite.Conn) error) error {
-	return db.write(&step{ctx: ctx, name: name, judge: judge, fn: write})
+// WriteChecked is Write in two parts: check reads and may fail; write makes the
+// changes and fails only if SQLite does. It uses no savepoint, for which SQLite copies
+// every page that the write changes, half of the work of a small write. If write does
+// fail, the group is rolled back and all its writes run again, with savepoints: on a
+// file with such writes, every function may run twice and must be idempotent.
+func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*sqlite.Conn) error) error {
+	return db.write(&step{ctx: ctx, name: name, check: check, fn: write})
 }
 
 func (db *DB) write(s *step) error {
@@ -79,8 +76,8 @@ func (db *DB) write(s *step) error {
 	return err
 }
 
-// enqueue hands the step over and waits for it. The caller's variables belong
-// to the writer until then, so ctx does not end the wait.
+// enqueue passes the write to the writer and waits for it. Until then the variables of
+// the caller belong to the writer, so ctx does not end the wait.
 func (db *DB) enqueue(s *step) error {
 	select {
 	case <-db.closing:
@@ -99,7 +96,7 @@ func (db *DB) enqueue(s *step) error {
 		return nil
 	case <-db.stopped:
 	}
-	// The writer has ended; it may have served the step as its last.
+	// The writer has stopped. This write may have been its last.
 	select {
 	case <-s.done:
 		return nil
@@ -113,7 +110,7 @@ type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
 	group []*step
-	next  *step // taken from the queue, but to have a group of its own
+	next  *step // taken from the queue, but needs its own group
 }
 
 func (w *writer) run() {
@@ -129,7 +126,7 @@ func (w *writer) run() {
 	}
 }
 
-// finish serves what was accepted before Close.
+// finish runs the writes that were accepted before Close.
 func (w *writer) finish() {
 	for {
 		select {
@@ -141,8 +138,8 @@ func (w *writer) finish() {
 	}
 }
 
-// close leaves a file without WAL where no other process has it open. A second
-// call does nothing.
+// close removes the WAL if no other process has the file open. A second call does
+// nothing.
 func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
@@ -161,7 +158,7 @@ func (w *writer) serveAll(s *step) {
 	}
 }
 
-// serve runs first and whatever else is waiting as one transaction.
+// serve runs first and all other waiting writes as one transaction.
 func (w *writer) serve(first *step) {
 	w.group = w.group[:0]
 	observed := Group{Wait: time.Since(first.queued)}
@@ -175,14 +172,14 @@ func (w *writer) serve(first *step) {
 		switch {
 		case s == first:
 			s.err = w.runFirst(s)
-		case s.judge != nil:
-			err = w.runJudged(s)
+		case s.check != nil:
+			err = w.runChecked(s)
 		default:
 			s.err = w.runStep(s)
 		}
 		if err == nil && w.conn.AutocommitEnabled() {
-			// The engine gave up the transaction (disk full, I/O error): what
-			// the others of the group did is undone too.
+			// SQLite rolled back the transaction (disk full, I/O error), including the other
+			// writes of the group.
 			err = givenUp(s.err)
 		}
 	}
@@ -194,7 +191,7 @@ func (w *writer) serve(first *step) {
 	if err != nil && !w.conn.AutocommitEnabled() {
 		_ = w.exec(`ROLLBACK`)
 	}
-	// Before the callers go on, who may ask for what was observed.
+	// Before the callers continue, because they may read what was observed.
 	if w.db.opts.ObserveGroup != nil {
 		observed.Steps = len(w.group)
 		w.db.opts.ObserveGroup(observed)
@@ -208,15 +205,15 @@ func (w *writer) serve(first *step) {
 	clear(w.group)
 }
 
-// another is the next step of the group, or nil when that is to be committed.
+// another returns the next write of the group, or nil if the group is to be committed.
 func (w *writer) another(deadline time.Time) *step {
 	if len(w.group) >= maxGroup || w.group[0].alone || time.Now().After(deadline) {
 		return nil
 	}
 	s := w.waiting()
 	if s == nil {
-		// Callers that are about to queue a step run first: that costs less than
-		// another commit. When there are none, this returns at once.
+		// Let callers that are about to queue a write run first, which costs less than
+		// another commit. If there are none, this returns at once.
 		runtime.Gosched()
 		s = w.waiting()
 	}
@@ -227,7 +224,7 @@ func (w *writer) another(deadline time.Time) *step {
 	return s
 }
 
-// waiting takes a step from the queue, if there is one.
+// waiting returns a write from the queue, or nil.
 func (w *writer) waiting() *step {
 	select {
 	case s := <-w.db.queue:
@@ -251,8 +248,7 @@ func (w *writer) commit() error {
 	return w.exec(`COMMIT`)
 }
 
-// runFirst runs a step before which nothing is in the transaction, so that it
-// needs no savepoint.
+// runFirst runs the first write of a transaction, which needs no savepoint.
 func (w *writer) runFirst(s *step) error {
 	err := w.whole(s)
 	if err == nil || w.conn.AutocommitEnabled() {
@@ -267,10 +263,10 @@ func (w *writer) runFirst(s *step) error {
 	return err
 }
 
-// runJudged runs a step that is to need no undoing. What it returns is the end of
-// the group.
-func (w *writer) runJudged(s *step) error {
-	if s.err = w.judge(s); s.err != nil {
+// runChecked runs a write that never needs a rollback. A returned error ends the
+// group.
+func (w *writer) runChecked(s *step) error {
+	if s.err = w.check(s); s.err != nil {
 		return nil //nolint:nilerr // it is the step's, which has changed nothing
 	}
 	if s.err = w.protect(s, s.fn); s.err == nil {
@@ -293,7 +289,7 @@ func (w *writer) runJudged(s *step) error {
 	return nil
 }
 
-// runStep runs one step between savepoints.
+// runStep runs one write between savepoints.
 func (w *writer) runStep(s *step) (err error) {
 	if err := w.exec(`SAVEPOINT step`); err != nil {
 		return err
@@ -304,7 +300,7 @@ func (w *writer) runStep(s *step) (err error) {
 	}
 	if err != nil {
 		if undo := w.exec(`ROLLBACK TO step`); undo != nil {
-			// What the step did cannot be told from the others': give up all.
+			// The changes of this write cannot be separated from the others: roll back all.
 			_ = w.exec(`ROLLBACK`)
 			return undo
 		}
@@ -316,7 +312,7 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
-// givenUp is the error of a step with which the engine gave up the transaction.
+// givenUp is the error of a write after which SQLite rolled back the transaction.
 func givenUp(err error) error {
 	if err == nil {
 		err = fault.New(fault.Unavailable, "the transaction was given up by the engine")
@@ -324,27 +320,27 @@ func givenUp(err error) error {
 	return err
 }
 
-// whole runs all of a step.
+// whole runs both parts of a write.
 func (w *writer) whole(s *step) error {
-	if err := w.judge(s); err != nil {
+	if err := w.check(s); err != nil {
 		return err
 	}
 	return w.protect(s, s.fn)
 }
 
-// judge looks whether the caller still waits, and lets the step refuse.
-func (w *writer) judge(s *step) error {
+// check returns an error if the caller has given up, and calls the check of the write.
+func (w *writer) check(s *step) error {
 	if err := s.ctx.Err(); err != nil {
 		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
 	}
-	if s.judge == nil {
+	if s.check == nil {
 		return nil
 	}
-	return w.protect(s, s.judge)
+	return w.protect(s, s.check)
 }
 
-// protect calls a step's function. A panic is the step's error: the writer must
-// live on for the others.
+// protect calls a function of a write. A panic becomes its error, because the writer
+// must continue for the others.
 func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
