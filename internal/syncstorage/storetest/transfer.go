@@ -75,9 +75,9 @@ func at(id, payload string, modified ss.Timestamp) ss.BSO {
 func transferRoundTrip(t *testing.T, u *user) {
 	name := newName()
 	u.put("bookmarks", ss.Update{ID: "..", SortIndex: ss.Some[int64](-7), Payload: text("ż\x00'\"\\\n")})
-	u.put("bookmarks", mortal("mortal", "dies", 1000))
+	u.put("bookmarks", expiring("mortal", "dies", 1000))
 	u.put("bookmarks", bso("empty", ""))
-	u.put("tabs", mortal("expired", "x", 1))
+	u.put("tabs", expiring("expired", "x", 1))
 	u.put("meta", bso("global", "{}"))
 	u.put(name, bso("~ ", "last"))
 	u.deleteBSO("meta", "global") // the collection stays, empty
@@ -100,7 +100,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 		equal(t, "the stamp of "+names[i], again[i].Modified, exported[i].Modified)
 		equal(t, "the records of "+names[i], records(again[i]), records(exported[i]))
 	}
-	v.now = noon - hour // the clock here is behind
+	v.now = t0 - hour // the clock here is behind
 	equal(t, "the stamp of the next write", v.put("forms", bso("a", "x")).Modified, before.modified+tick)
 }
 
@@ -167,35 +167,35 @@ func transferLaterStays(t *testing.T, u *user) {
 
 // transferOverTheExpired: what has expired counts as absent, and its bytes go.
 func transferOverTheExpired(t *testing.T, u *user) {
-	u.put("bookmarks", mortal("a", "12345", 10))
+	u.put("bookmarks", expiring("a", "12345", 10))
 	u.wait(60e9)
-	restored := u.restore(u.write("bookmarks"), ss.Restore{Modified: noon - hour, Records: []ss.BSO{at("a", "xy", noon-hour)}})
+	restored := u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-hour)}})
 	equal(t, "records that stayed", restored.Newer, 0)
-	equal(t, "the record", u.get("bookmarks", "a"), record{id: "a", payload: "xy", modified: noon - hour})
+	equal(t, "the record", u.get("bookmarks", "a"), record{id: "a", payload: "xy", modified: t0 - hour})
 	u.wantUsage("Restore", "bookmarks", 1, 2)
 }
 
 func transferAgain(t *testing.T, u *user) {
-	r := ss.Restore{Modified: noon - hour, Records: []ss.BSO{at("a", "xy", noon-2*hour), at("b", "", noon-hour)}}
+	r := ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-2*hour), at("b", "", t0-hour)}}
 	u.restore(u.write("bookmarks"), r)
 	before := u.state()
 	restored := u.restore(u.write("bookmarks"), r)
 	u.wantState("the same again", before)
-	equal(t, "the user's stamp", restored.User, noon-hour)
-	u.restore(u.write("bookmarks"), ss.Restore{Modified: noon - hour})
+	equal(t, "the user's stamp", restored.User, t0-hour)
+	u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour})
 	u.wantState("no record at all", before)
 }
 
 // transferBesideAWriter: what another has written since is noticed, a wipe too, and
 // nothing is restored.
 func transferBesideAWriter(t *testing.T, u *user) {
-	r := ss.Restore{Modified: noon - hour, Records: []ss.BSO{at("a", "xy", noon-hour)}}
+	r := ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-hour)}}
 	last := u.restore(u.writeIf("bookmarks", ifUnmodifiedSince(0)), r).User
 	last = u.restore(u.writeIf("forms", ifUnmodifiedSince(last)), r).User
 	stamp := u.put("tabs", bso("a", "x")).Modified
 	before := u.state()
 	_, err := u.store.Restore(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(last)), ss.Restore{
-		Modified: noon - hour, Records: []ss.BSO{at("b", "xy", noon-hour)},
+		Modified: t0 - hour, Records: []ss.BSO{at("b", "xy", t0-hour)},
 	})
 	wantError(t, "beside a writer", err, &ss.PreconditionError{Modified: stamp})
 	u.wantState("a restore that was refused", before)
@@ -207,11 +207,11 @@ func transferUnderAQuota(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](60))
 	before := u.state()
 	_, err := u.store.Restore(t.Context(), u.owner, u.counted("bookmarks", 1000), ss.Restore{
-		Modified: noon - hour, Records: []ss.BSO{at("a", xs(11), noon-hour)},
+		Modified: t0 - hour, Records: []ss.BSO{at("a", xs(11), t0-hour)},
 	})
 	wantError(t, "a byte too much", err, ss.ErrQuota)
 	u.wantState("a restore over the quota", before)
-	restored := u.restore(u.counted("bookmarks", 1000), ss.Restore{Modified: noon - hour, Records: []ss.BSO{at("a", xs(10), noon-hour)}})
+	restored := u.restore(u.counted("bookmarks", 1000), ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", xs(10), t0-hour)}})
 	equal(t, "Used", restored.Used, ss.Used{Collection: 10, User: 60})
 	equal(t, "the quota that held", restored.Quota.User, 60)
 }
@@ -219,7 +219,7 @@ func transferUnderAQuota(t *testing.T, u *user) {
 func transferTooManyNames(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 0
-	_, err := u.store.Restore(t.Context(), u.owner, w, ss.Restore{Modified: noon})
+	_, err := u.store.Restore(t.Context(), u.owner, w, ss.Restore{Modified: t0})
 	wantError(t, "a name too many", err, ss.ErrTooManyNames)
 	u.wantState("a name too many", state{shelves: map[string]shelf{}})
 }
@@ -227,7 +227,7 @@ func transferTooManyNames(t *testing.T, u *user) {
 // transferBesideABatch: an open batch stays open, and may be committed.
 func transferBesideABatch(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "staged"))
-	u.restore(u.write("bookmarks"), ss.Restore{Modified: noon - hour, Records: []ss.BSO{at("a", "restored", noon-hour)}})
+	u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "restored", t0-hour)}})
 	equal(t, "before the commit", u.get("bookmarks", "a").payload, "restored")
 	u.commit("bookmarks", b)
 	equal(t, "after it", u.get("bookmarks", "a").payload, "staged")
@@ -238,9 +238,9 @@ func transferBesideABatch(t *testing.T, u *user) {
 func transferManyRecords(t *testing.T, u *user) {
 	var all []ss.BSO
 	for i := range 100 {
-		all = append(all, at(string([]rune{'a' + rune(i/26), 'a' + rune(i%26)}), xs(int64(i)), noon-hour))
+		all = append(all, at(string([]rune{'a' + rune(i/26), 'a' + rune(i%26)}), xs(int64(i)), t0-hour))
 	}
-	u.restore(u.write("bookmarks"), ss.Restore{Modified: noon - hour, Records: all})
+	u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour, Records: all})
 	_, exported := u.export()
 	equal(t, "records", records(exported[0]), records(ss.Restore{Records: all}))
 	u.wantUsage("Restore", "bookmarks", 100, 4950)
