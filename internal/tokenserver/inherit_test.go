@@ -61,7 +61,7 @@ func TestInherit(t *testing.T) {
 	want("once more", []int64{2, 1})
 	must(t, signIn("a", 3))
 	want("newer keys", []int64{3, 2, 1})
-	s.hands.Set(noon.Add(8 * day))
+	s.hands.Set(t0.Add(8 * day))
 	must(t, signIn("a", 3))
 	want("after the grace")
 

@@ -42,7 +42,7 @@ func (u *user) fillAll() {
 	for i := range 7 {
 		u.apply(put("s", fmt.Sprint(i), `"value"`), put(fmt.Sprint("t", i%2), fmt.Sprint(i), `1`))
 	}
-	w := u.write(mortal("s", "mortal", `1`, u.now+second), del("s", "0"))
+	w := u.write(expiring("s", "mortal", `1`, u.now+second), del("s", "0"))
 	w.IdempotencyKey = &ext.IdempotencyKey{Key: "once"}
 	_, err := u.h.Store.Apply(u.t.Context(), u.owner, w)
 	must(u.t, "Apply", err)
@@ -155,7 +155,7 @@ func deleteInstall(t *testing.T, u *user) {
 
 		v.wantState("another's deletion", before[0])
 		w.wantState("another's deletion", before[1])
-		v.now, w.now = noon, noon
+		v.now, w.now = t0, t0
 		equal(t, "of others", []ext.Holdings{v.holdings(), w.holdings()}, []ext.Holdings{filled, filled})
 	}
 }
