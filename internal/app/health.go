@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
+
+	"holdfast/internal/app/service"
 )
 
 // Health asks the admin listener of a running server whether it is ready. The
@@ -27,10 +28,7 @@ func Health(ctx context.Context, cfg *Config) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		if request, ok := errors.AsType[*url.Error](err); ok {
-			err = request.Err
-		}
-		return fmt.Errorf("no answer from server.admin_listen: %w", err)
+		return service.NoAnswer(req.URL.String(), err)
 	}
 	defer resp.Body.Close()
 	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))

@@ -2,7 +2,13 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"syscall"
 	"time"
 )
 
@@ -19,7 +25,25 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, NoAnswer(address, err)
 	}
 	return resp.StatusCode, resp.Body.Close()
+}
+
+// NoAnswer says in one line why an HTTP client got no answer from an address.
+func NoAnswer(address string, err error) error {
+	reason := err
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		reason = u.Err
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		reason = errno
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		reason = errors.New("unknown host " + dns.Name)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		reason = errors.New("timed out")
+	}
+	return fmt.Errorf("no answer from %s: %w", address, reason)
 }

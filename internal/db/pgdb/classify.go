@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
@@ -53,6 +54,30 @@ func lost(err error) bool {
 	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
+}
+
+// connectError says in one line why there is no connection. The driver's text has a
+// line for each address and each way of encryption that it tried.
+type connectError struct{ err error }
+
+func (e *connectError) Unwrap() error { return e.err }
+
+func (e *connectError) Error() string {
+	if pg, ok := errors.AsType[*pgconn.PgError](e.err); ok {
+		return "PostgreSQL: " + pg.Message
+	}
+	if dns, ok := errors.AsType[*net.DNSError](e.err); ok && dns.IsNotFound {
+		return "unknown host " + dns.Name
+	}
+	if errors.Is(e.err, context.DeadlineExceeded) {
+		return "timed out"
+	}
+	op, ok := errors.AsType[*net.OpError](e.err)
+	errno, known := errors.AsType[syscall.Errno](e.err)
+	if ok && known && op.Addr != nil {
+		return op.Addr.String() + ": " + errno.Error()
+	}
+	return e.err.Error()
 }
 
 // classifyState is the code and sentence for an SQLSTATE (PostgreSQL manual,

@@ -3,7 +3,6 @@ package pgdb
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -218,7 +217,7 @@ func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) erro
 func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	conn, err := db.pool.Acquire(p.Context)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "no database connection", fmt.Errorf("acquire: %w", p.explain(err)))
+		return nil, fault.Wrap(fault.Unavailable, "no database connection", &connectError{p.explain(err)})
 	}
 	return conn, nil
 }

@@ -137,6 +137,22 @@ func TestOpenRefusesNonsense(t *testing.T) {
 	wantCode(t, err, fault.Invalid)
 }
 
+// The reason why there is no connection is one line, without the driver's prefixes.
+func TestConnectErrors(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://user@127.0.0.1:1/d":     "no database connection: 127.0.0.1:1: connection refused",
+		"postgres://user@host.invalid/d":    "no database connection: unknown host host.invalid",
+		"postgres://user@[::1]:1,[::1]:2/d": "connection refused",
+	} {
+		db := open(t, pgdb.Options{URL: url, ConnectTimeout: 10 * time.Second, StatementTimeout: time.Minute})
+		_, err := db.Exec(t.Context(), selectOne)
+		if !fault.Is(err, fault.Unavailable) || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: 500 * time.Millisecond})

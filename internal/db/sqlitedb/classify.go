@@ -2,11 +2,25 @@ package sqlitedb
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/fault"
 )
+
+// openError is classify for a file that cannot be opened. It names what an operator
+// can do something about without the engine's text.
+func openError(path string, err error) error {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultNotADB:
+		return fault.New(fault.Unavailable, "the file is not a SQLite database, or is damaged: restore it from a backup")
+	case sqlite.ResultCorrupt:
+		return fault.New(fault.Unavailable, "the database is damaged: restore it from a backup")
+	}
+	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
+}
 
 // classify codes an error of the engine by its result code. Errors that carry
 // a code already, which a service's step returned, pass.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -60,7 +59,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	}
 	conn, err := openConn(opts.Path, sqlite.OpenReadWrite)
 	if err != nil {
-		return nil, classify(fmt.Errorf("open %s: %w", filepath.Base(opts.Path), err))
+		return nil, openError(opts.Path, err)
 	}
 	db := &DB{
 		opts:    opts,

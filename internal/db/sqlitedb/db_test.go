@@ -1,6 +1,7 @@
 package sqlitedb_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -572,6 +573,19 @@ func TestBackup(t *testing.T) {
 }
 
 // TestOpenAtOnce has many open a new file, as a server and commands do.
+func TestOpenWhatIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "t.db")
+	must(t, os.WriteFile(path, bytes.Repeat([]byte("not a database "), 1000), 0o600))
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
+	if err == nil {
+		must(t, db.Close())
+	}
+	if !fault.Is(err, fault.Unavailable) || err.Error() != "the file is not a SQLite database, or is damaged: restore it from a backup" {
+		t.Errorf("opened: %v", err)
+	}
+}
+
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	for i := range 50 {
