@@ -20,16 +20,16 @@ func (c *command) userList() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List accounts with what they store, refused sign-ins, or the allow and deny lists",
-		Long: "List accounts that have storage: what each stores by the counters of this server's storage, its own\n" +
-			"quota, and when it last wrote, which is when it was last used: sign-ins are not recorded. What has\n" +
-			"expired is counted until the sweep removes it. A dash is what this server does not know: the storage\n" +
-			"is on another node, or nobody counts it (on Spanner only with syncstorage.enable_quota).\n\n" +
-			"A page by --sort id reads the accounts on it and their counters, a dozen rows each. Any other order\n" +
-			"reads the counters of every account, 500 accounts in a query, and never a record.",
-		Example: "  holdfast sync user list --sort used --limit 20    # the last used first; --reverse: unused ones\n" +
+		Short: "List accounts with their usage, refused sign-ins, or the allow and deny lists",
+		Long: "List accounts that have storage: how much each stores, its own quota, and its last write, which counts\n" +
+			"as its last use because sign-ins are not recorded. Expired records count until they are swept. A\n" +
+			"dash means that this server does not know: the storage is on another node, or is not counted (on\n" +
+			"Spanner it is only with syncstorage.enable_quota).\n\n" +
+			"With --sort id a page reads only its own accounts and their counters. Other orders read the\n" +
+			"counters of all accounts, 500 accounts per query. Records are never read.",
+		Example: "  holdfast sync user list --sort used --limit 20    # last used first; --reverse: last used last\n" +
 			"  holdfast sync user list --sort bytes --json\n" +
-			"  holdfast sync user list --refused      # refused sign-ins, which you may allow\n" +
+			"  holdfast sync user list --refused      # refused sign-ins, for sync user allow\n" +
 			"  holdfast sync user list --access       # the allow and deny lists",
 		Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, _ []string) error {
@@ -51,14 +51,14 @@ func (c *command) userList() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.BoolVar(&refused, "refused", false, "accounts that were refused, the last first")
-	f.BoolVar(&access, "access", false, "accounts that are allowed or denied by name")
-	f.BoolVar(&l.replaced, "replaced", false, "storage users too that a newer one has replaced")
-	f.StringVar(&l.sort, "sort", "id", "the order: id, or the greatest first of used, bytes, records, created")
-	f.BoolVar(&l.reverse, "reverse", false, "turn the order round")
-	f.StringVar(&l.after, "after", "", "continue after this line, as the end of a page says (with --access: account)")
-	f.IntVar(&l.limit, "limit", 1000, "most lines")
-	f.BoolVar(&l.asJSON, "json", false, "print a line of JSON for each account")
+	f.BoolVar(&refused, "refused", false, "list refused sign-ins, newest first")
+	f.BoolVar(&access, "access", false, "list the allow and deny lists")
+	f.BoolVar(&l.replaced, "replaced", false, "include storage users that a newer one has replaced")
+	f.StringVar(&l.sort, "sort", "id", "sort by `COLUMN`: id, or greatest first by used, bytes, records or created")
+	f.BoolVar(&l.reverse, "reverse", false, "reverse the order")
+	f.StringVar(&l.after, "after", "", "continue after `LINE`, as printed at the end of a page (with --access: after an account)")
+	f.IntVar(&l.limit, "limit", 1000, "print at most `N` lines")
+	f.BoolVar(&l.asJSON, "json", false, "print one line of JSON for each account")
 	for _, of := range []string{"refused", "access"} {
 		for _, flag := range []string{"replaced", "sort", "reverse", "json"} {
 			cmd.MarkFlagsMutuallyExclusive(of, flag)

@@ -42,16 +42,16 @@ type target struct {
 // The ends of what commands about storage users say.
 const (
 	targetUse  = "(ACCOUNT | --uid N)"
-	targetLong = "The account is named by its id, as in sync user list. On a server that has the storage and not the\n" +
-		"accounts, name the storage user by --uid instead; on Spanner with --fxa-uid and --fxa-kid too, which\n" +
-		"sync user show prints on the server that has the accounts."
+	targetLong = "ACCOUNT is the account's ID, as in sync user list. On a server with storage but without accounts, name\n" +
+		"the storage user with --uid instead; on Spanner also with --fxa-uid and --fxa-kid, which sync user\n" +
+		"show prints on the server with the accounts."
 )
 
 func (t *target) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Int64Var(&t.uid, "uid", 0, "a storage user of this server, instead of an account")
-	f.StringVar(&t.fxaUID, "fxa-uid", "", "with --uid: the account's id")
-	f.StringVar(&t.fxaKID, "fxa-kid", "", "with --uid: the id of the account's keys")
+	f.Int64Var(&t.uid, "uid", 0, "`UID` of a storage user of this server, instead of an account")
+	f.StringVar(&t.fxaUID, "fxa-uid", "", "with --uid: account `ID` at the accounts server")
+	f.StringVar(&t.fxaKID, "fxa-kid", "", "with --uid: `ID` of the account's keys")
 }
 
 // args checks that there are at most so many arguments behind the account.
@@ -69,16 +69,16 @@ func (t *target) args(cmd *cobra.Command, args []string, most int) error {
 func (t *target) check(byUID bool, args []string) error {
 	switch {
 	case byUID && t.uid < 1:
-		return service.Usagef("--uid: invalid value %d: expected a number above 0", t.uid)
+		return service.Usagef("--uid: must be at least 1")
 	case !byUID && (t.fxaUID != "" || t.fxaKID != ""):
-		return service.Usagef("--fxa-uid and --fxa-kid need --uid")
+		return service.Usagef("--fxa-uid and --fxa-kid require --uid")
 	case !byUID && len(args) == 0:
 		return service.Usagef("ACCOUNT or --uid is required")
 	}
 	return nil
 }
 
-var errNoStorage = errors.New("sync storage is disabled in this configuration: set syncstorage.enabled")
+var errNoStorage = errors.New("Firefox Sync storage is disabled: set syncstorage.enabled = true")
 
 // withTarget runs fn on the local storage users of an account, the current one first, or
 // on the one that is named. rest are the arguments behind the account.
@@ -111,7 +111,7 @@ func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tok
 // namedUser is the storage user of --uid.
 func (c *command) namedUser(t *target) (u tokenserver.User, err error) {
 	if kind, _ := c.state.storage.Engine(); kind == engine.Spanner && (t.fxaUID == "" || t.fxaKID == "") {
-		return u, service.Usagef("--uid needs --fxa-uid and --fxa-kid on Spanner, which keeps users by these")
+		return u, service.Usagef("--uid requires --fxa-uid and --fxa-kid on Spanner, whose keys they are")
 	}
 	u = tokenserver.User{UID: t.uid, Email: t.fxaUID + "@"}
 	if t.fxaKID != "" {
@@ -170,11 +170,11 @@ func (c *command) userQuota() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota " + targetUse + " [BYTES | unlimited | none]",
 		Short: "Show or set how much one account may store",
-		Long: "Show how much an account stores and may store, or give it a quota of its own: in bytes, or with a\n" +
-			"unit such as 500MiB. It takes the place of syncstorage.limits.max_user_quota from the account's next\n" +
-			"write on, also if that is its first; with none the setting holds again. Like the setting it counts\n" +
-			"with syncstorage.enable_quota and refuses with syncstorage.enforce_quota. An account that gets new\n" +
-			"keys keeps its quota; one that is deleted, or moves to another node, does not.\n\n" + targetLong,
+		Long: "Show how much an account stores and its quota, or set a quota for it: in bytes, or with a unit such\n" +
+			"as 500MiB. From the account's next write on it replaces syncstorage.limits.max_user_quota; none\n" +
+			"removes it. Like that setting, it is counted with syncstorage.enable_quota and enforced with\n" +
+			"syncstorage.enforce_quota. An account with new keys keeps its quota; one that is deleted or moves\n" +
+			"to another node loses it.\n\n" + targetLong,
 		Example: "  holdfast sync user quota 0123456789abcdef0123456789abcdef\n" +
 			"  holdfast sync user quota 0123456789abcdef0123456789abcdef 2GiB\n" +
 			"  holdfast sync user quota 0123456789abcdef0123456789abcdef none",
@@ -216,9 +216,9 @@ func (c *command) setQuota(ctx context.Context, users []tokenserver.User, text s
 	}
 	switch counted, enforced := c.state.storage.Quotas(); {
 	case quota.Set && !counted:
-		fmt.Fprintln(c.Stderr, "warning: quotas are off: set syncstorage.enable_quota to count and syncstorage.enforce_quota to refuse")
+		fmt.Fprintln(c.Stderr, "warning: quotas are off: set syncstorage.enable_quota to count them, and syncstorage.enforce_quota to enforce them")
 	case quota.Set && !enforced:
-		fmt.Fprintln(c.Stderr, "warning: quotas are counted and not enforced: set syncstorage.enforce_quota to refuse what is over them")
+		fmt.Fprintln(c.Stderr, "warning: quotas are counted but not enforced: set syncstorage.enforce_quota to refuse writes over quota")
 	}
 	return nil
 }

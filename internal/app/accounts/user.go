@@ -111,7 +111,7 @@ func (c *command) userDelete() *cobra.Command {
 		Args:    service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
 			if !sure && !c.confirm(fmt.Sprintf("Delete everything that account %s stores? [y/N] ", acc.FxAUID)) {
-				return errors.New("nothing was deleted")
+				return errors.New("nothing was deleted: answer y, or use --yes")
 			}
 			n, err := s.DeleteAccount(ctx, acc)
 			if err == nil && n == 0 {
@@ -129,7 +129,10 @@ func (c *command) userDelete() *cobra.Command {
 
 func (c *command) confirm(question string) bool {
 	fmt.Fprint(c.Stderr, question)
-	line, _ := bufio.NewReader(c.Stdin).ReadString('\n')
+	line, err := bufio.NewReader(c.Stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(c.Stderr)
+	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes"
 }

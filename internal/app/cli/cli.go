@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -82,6 +83,10 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		}
 		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), usage.Message, cmd.CommandPath())
 		return 2
+	}
+	// The operating system's own words: "open x: no such file or directory".
+	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // one that is wrapped has a text of ours before it
+		err = fmt.Errorf("cannot %s %s: %w", p.Op, p.Path, p.Err)
 	}
 	fmt.Fprintln(c.env.Stderr, "holdfast:", err)
 	return 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,14 @@ func (o *owner) parse(needInstall bool) (parsed ext.Owner, err error) {
 		return parsed, service.Usagef("--install: %v", err)
 	}
 	return parsed, nil
+}
+
+// named returns an error about a field of a request with the flag of that name.
+func named(err error) error {
+	if e, ok := errors.AsType[*ext.ValidationError](err); ok {
+		return service.Usagef("--%s: %s", path.Base(e.Pointer), e.Reason)
+	}
+	return err
 }
 
 // parseAccess reads settings=rw, and settings= where mayBeNone.
@@ -160,7 +169,12 @@ func (o *owner) holderFlags(cmd *cobra.Command, services *bool) {
 
 // holder is whose tokens holderFlags name.
 func (o *owner) holder(services bool) (ext.Owner, error) {
-	if !services {
+	switch {
+	case o.tenant == "":
+		return ext.Owner{}, service.Usagef("--tenant is required")
+	case !services && o.install == "":
+		return ext.Owner{}, service.Usagef("--install or --services is required")
+	case !services:
 		return o.parse(true)
 	}
 	who, err := o.parse(false)
@@ -215,7 +229,7 @@ func (c *command) revokeToken() *cobra.Command {
 		}
 		t, err := s.RevokeToken(ctx, r.owner, r.id, r.expires)
 		if err != nil {
-			return err
+			return named(err)
 		}
 		_, err = fmt.Fprintf(c.Stdout, "revoked token %s; it expires at %s\n", t.ID, service.FormatMillis(int64(t.ExpiresAt)))
 		return err

@@ -25,8 +25,8 @@ func TestFlagsRefused(t *testing.T) {
 			{[]string{"ext", "install", "set", "--bytes", "0"}, 2, "--bytes: must be at least 1"},
 			{[]string{"ext", "install", "set", "--keys", "-1"}, 2, "--keys: must be at least 1"},
 			{[]string{"ext", "install", "set", "--namespaces", "0"}, 2, "--namespaces: must be at least 1"},
-			{[]string{"ext", "install", "set", "--bytes", "1", "--until", "2020-01-01T00:00:00Z"}, 1, "must be in the future"},
-			{[]string{"ext", "install", "set", "--until", "2020-01-01T00:00:00Z"}, 1, "must be in the future"},
+			{[]string{"ext", "install", "set", "--bytes", "1", "--until", "2020-01-01T00:00:00Z"}, 2, "--until: must be in the future"},
+			{[]string{"ext", "install", "set", "--until", "2020-01-01T00:00:00Z"}, 2, "--until: must be in the future"},
 		} {
 			if status, out, errs := p.types(append(tc.args, o...)...); status != tc.status || out != "" || !strings.Contains(errs, tc.says) {
 				t.Errorf("%v: status %d, %q, %q", tc.args, status, out, errs)

@@ -74,7 +74,7 @@ func (c *command) installSet() *cobra.Command {
 				return errors.New("the install was deleted: --restore begins it anew, without its old data")
 			}
 			if err != nil {
-				return err
+				return named(err)
 			}
 			return c.printInstall(s, install, &in, c.now())
 		}),

@@ -58,6 +58,9 @@ func (r *revocation) read(s *Extensions, token string) error {
 // makeToken makes a token of an install, or of a service.
 func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
 	d := s.deps
+	if r.TTL < time.Second {
+		return t, service.Usagef("--ttl: must be at least 1s")
+	}
 	if most := s.cfg.TokenMaxLifetime; r.TTL > most {
 		return t, service.Usagef("--ttl: must be at most %s, the setting extstorage.token_max_lifetime", conf.FormatDuration(most))
 	}

@@ -80,7 +80,7 @@ func TestRevokeTokenCommand(t *testing.T) {
 		fails("TOKEN or --id is required", with(flags, "ext", "token", "revoke")...)
 		fails("TOKEN cannot be used together with flags", with(flags, "ext", "token", "revoke", one.Token)...)
 		fails("need not be revoked", "ext", "token", "revoke", one.Token+"x")
-		fails("--install: must be a UUID", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
+		fails("--install or --services is required", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
 		fails("must be in the future", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
 		fails("--expires: invalid value \"soon\": expected a time such as", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "soon")...)
 		fails("--ttl: must be at most 2160h, the setting extstorage.token_max_lifetime",

@@ -125,6 +125,9 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 		if err != nil {
 			return err
 		}
+		if info.IsDir() {
+			return fmt.Errorf("cannot import %s: it is a folder", name)
+		}
 		lines, size = f, info.Size()
 	}
 	bar := c.Bar("bytes", size)
