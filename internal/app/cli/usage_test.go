@@ -177,6 +177,7 @@ func testExample(t *testing.T, of, line string) {
 	t.Helper()
 	typed, _, _ := strings.Cut(strings.TrimSpace(line), " #")
 	typed, _, _ = strings.Cut(typed, " >")
+	typed = typed[strings.LastIndex(typed, "| ")+1:]
 	if within, ok := strings.CutPrefix(typed, "source <("); ok {
 		typed = strings.TrimSuffix(within, ")")
 	}
