@@ -45,12 +45,12 @@ func TestInstance(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	s := serving(t, instanceOf(t, data, "new", "old"))
-	real, err := filepath.EvalSymlinks(data)
+	folder, err := filepath.EvalSymlinks(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, masters := range [][]string{{"new"}, {"old"}, {"newest", "new"}} { // while a secret is changed
-		if id, err := instanceOf(t, data, masters...).ask(t.Context(), addressOf(s), false); err != nil || id.Data != real || id.Listener != service.Main {
+		if id, err := instanceOf(t, data, masters...).ask(t.Context(), addressOf(s), false); err != nil || id.Data != folder || id.Listener != service.Main {
 			t.Errorf("%v: %+v, %v", masters, id, err)
 		}
 	}
@@ -62,8 +62,8 @@ func TestInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{link, data + "/../" + filepath.Base(data)} {
-		if got := instanceOf(t, name, "x").data; got != real {
-			t.Errorf("%s is %s, not %s", name, got, real)
+		if got := instanceOf(t, name, "x").data; got != folder {
+			t.Errorf("%s is %s, not %s", name, got, folder)
 		}
 	}
 }

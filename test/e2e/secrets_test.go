@@ -44,98 +44,147 @@ const (
 func TestLostSecrets(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, data string, vars []string) {
-		vars = append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL)
-		if out := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); out.Status != 0 {
-			t.Fatalf("migrate: %s%s", out.Stdout, out.Stderr)
-		}
-		path := filepath.Join(data, "secrets.toml")
-		if _, err := os.Stat(path); err == nil {
-			t.Error("migrate has made secrets")
-		}
-		s := binary.Start(t, data, vars...)
-		c := s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
-		c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
-		env := s.Env
-		right(t, binary.Run(t, env, "check"), "server.master_secret is the secret that the data was written with", "extstorage.token_secret is the secret that the data was written with")
-		s.Kill()
-		file := readFile(t, path)
-
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		wrong(t, binary.Run(t, env, "check"), "syncstorage secrets", lostMaster, "restore "+path, remedy)
-		wrong(t, binary.Run(t, env, "check"), "secrets ", path+" does not exist")
-		refused(t, env, lostMaster, "syncstorage", "tokenserver", "extstorage.token_secret is lost", "restore "+path, remedy)
-		if _, err := os.Stat(path); err == nil {
-			t.Error("a server that was refused has left secrets")
-		}
-
-		// Others, in the file or in the environment.
-		for _, tc := range []struct{ text, variable, says, silent string }{
-			{strings.Replace(file, "master_secret = '", "master_secret = 'x", 1), "", otherMaster, otherToken},
-			{strings.Replace(file, "\ntoken_secret = '", "\ntoken_secret = 'x", 1), "", otherToken, otherMaster},
-			{file, "HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("n", 40), otherMaster, otherToken},
-			{file, "SYNC_MASTER_SECRET=" + strings.Repeat("n", 40), otherMaster, otherToken},
-			{file, "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + strings.Repeat("n", 40), otherToken, otherMaster},
-		} {
-			write(t, path, tc.text)
-			env := append(slices.Clip(env), tc.variable)
-			wrong(t, binary.Run(t, env, "check"), "secrets", tc.says, remedy)
-			refused(t, env, tc.says, remedy)
-			if r := binary.Run(t, env, "serve"); strings.Contains(r.Stderr, tc.silent) {
-				t.Errorf("both are said to be wrong:\n%s", r.Stderr)
-			}
-			if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, tc.says) {
-				t.Errorf("migrate: %d\n%s", r.Status, r.Stderr)
-			}
-			if readFile(t, path) != tc.text {
-				t.Error("the file was changed")
-			}
-		}
-
-		// The remedies: the file is restored; admin_token is nobody's business.
-		write(t, path, file)
-		env = append(env, "HOLDFAST_SERVER__ADMIN_TOKEN=another")
-		right(t, binary.Run(t, env, "check"))
-		s = binary.Start(t, data, append(vars, "HOLDFAST_SERVER__ADMIN_TOKEN=another")...)
-		c.Endpoint = s.URL + "/1.5/1"
-		c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", "")
-		s.Kill()
-
-		// The former secret is named as an old one, and is then not needed any more.
-		former := secretOf(t, s, "master_secret")
-		next := "HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("n", 40)
-		withOld := append(slices.Clip(vars), next, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+former)
-		right(t, binary.Run(t, append(slices.Clip(env), withOld...), "check"), "written with one of the old ones")
-		binary.Start(t, data, withOld...).Kill()
-		binary.Start(t, data, append(slices.Clip(vars), next)...).Kill()
-		wrong(t, binary.Run(t, env, "check"), "syncstorage secrets", otherMaster)
-		binary.Start(t, data, append(slices.Clip(vars), "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+strings.Repeat("n", 40))...).Kill() // and back
-
-		// New secrets are accepted once, by serve or by migrate.
-		for i, verb := range []string{"serve", "migrate"} {
-			fresh := append(slices.Clip(vars), "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("mn"[i:i+1], 40))
-			refused(t, append(slices.Clip(env), fresh...), otherMaster)
-			if verb == "migrate" {
-				if r := binary.Run(t, append(slices.Clip(env), fresh...), "migrate", "--new-secrets"); r.Status != 0 {
-					t.Errorf("migrate --new-secrets: %d\n%s", r.Status, r.Stderr)
-				}
-			} else {
-				accept(t, data, fresh...)
-			}
-			binary.Start(t, data, fresh...).Kill()
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		accept(t, data, vars...) // nothing is left: it makes a new file
-		s = binary.Start(t, data, vars...)
-		if readFile(t, path) == file {
-			t.Error("the lost file is back")
-		}
-		again := s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
-		again.Want(t, http.StatusOK, "GET", "/storage/tabs/x", "")
+		w := newWritten(t, data, vars)
+		t.Log("lost")
+		w.lost(t)
+		t.Log("others")
+		w.others(t)
+		t.Log("restored")
+		w.restored(t)
+		t.Log("replaced")
+		w.replaced(t)
+		t.Log("given up")
+		w.givenUp(t)
 	})
+}
+
+// written is data that a server has written with secrets, which file has.
+type written struct {
+	data       string
+	vars, env  []string
+	path, file string
+	client     binary.Credentials
+	master     string
+}
+
+// newWritten migrates a database and writes a record by a server that has ended.
+func newWritten(t *testing.T, data string, vars []string) *written {
+	t.Helper()
+	w := &written{data: data, vars: append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), path: filepath.Join(data, "secrets.toml")}
+	if out := binary.Run(t, binary.Environ(append(w.vars, "HOLDFAST_DATA="+data)...), "migrate"); out.Status != 0 {
+		t.Fatalf("migrate: %s%s", out.Stdout, out.Stderr)
+	}
+	if _, err := os.Stat(w.path); err == nil {
+		t.Error("migrate has made secrets")
+	}
+	s := binary.Start(t, data, w.vars...)
+	w.client = s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo")
+	w.client.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	w.env, w.file, w.master = s.Env, readFile(t, w.path), secretOf(t, s, "master_secret")
+	right(t, w.check(t), "server.master_secret is the secret that the data was written with", "extstorage.token_secret is the secret that the data was written with")
+	s.Kill()
+	return w
+}
+
+// with is the environment of commands with more variables.
+func (w *written) with(vars ...string) []string { return append(slices.Clip(w.env), vars...) }
+
+func (w *written) check(t *testing.T, vars ...string) binary.Result {
+	t.Helper()
+	return binary.Run(t, w.with(vars...), "check")
+}
+
+// start starts a server and waits until it is ready.
+func (w *written) start(t *testing.T, vars ...string) *binary.Server {
+	t.Helper()
+	return binary.Start(t, w.data, append(slices.Clip(w.vars), vars...)...)
+}
+
+func (w *written) lost(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(w.path); err != nil {
+		t.Fatal(err)
+	}
+	r := w.check(t)
+	wrong(t, r, "syncstorage secrets", lostMaster, "restore "+w.path, remedy)
+	wrong(t, r, "secrets ", w.path+" does not exist")
+	refused(t, w.env, lostMaster, "syncstorage", "tokenserver", "extstorage.token_secret is lost", "restore "+w.path, remedy)
+	if _, err := os.Stat(w.path); err == nil {
+		t.Error("a server that was refused has left secrets")
+	}
+}
+
+// others tries other secrets, in the file and in the environment.
+func (w *written) others(t *testing.T) {
+	t.Helper()
+	for _, tc := range []struct{ text, variable, says, silent string }{
+		{strings.Replace(w.file, "master_secret = '", "master_secret = 'x", 1), "", otherMaster, otherToken},
+		{strings.Replace(w.file, "\ntoken_secret = '", "\ntoken_secret = 'x", 1), "", otherToken, otherMaster},
+		{w.file, "HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("n", 40), otherMaster, otherToken},
+		{w.file, "SYNC_MASTER_SECRET=" + strings.Repeat("n", 40), otherMaster, otherToken},
+		{w.file, "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + strings.Repeat("n", 40), otherToken, otherMaster},
+	} {
+		write(t, w.path, tc.text)
+		wrong(t, w.check(t, tc.variable), "secrets", tc.says, remedy)
+		refused(t, w.with(tc.variable), tc.says, remedy)
+		if r := binary.Run(t, w.with(tc.variable), "serve"); strings.Contains(r.Stderr, tc.silent) {
+			t.Errorf("both are said to be wrong:\n%s", r.Stderr)
+		}
+		if r := binary.Run(t, w.with(tc.variable), "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, tc.says) {
+			t.Errorf("migrate: %d\n%s", r.Status, r.Stderr)
+		}
+		if readFile(t, w.path) != tc.text {
+			t.Error("the file was changed")
+		}
+	}
+}
+
+// restored puts the file back. Another admin token does not matter.
+func (w *written) restored(t *testing.T) {
+	t.Helper()
+	const admin = "HOLDFAST_SERVER__ADMIN_TOKEN=another"
+	write(t, w.path, w.file)
+	right(t, w.check(t, admin))
+	s := w.start(t, admin)
+	w.client.Endpoint = s.URL + "/1.5/1"
+	w.client.Want(t, http.StatusOK, "GET", "/storage/tabs/x", "")
+	s.Kill()
+}
+
+// replaced names the former secret as an old one, which is then not needed any more.
+func (w *written) replaced(t *testing.T) {
+	t.Helper()
+	next := strings.Repeat("n", 40)
+	withOld := []string{"HOLDFAST_SERVER__MASTER_SECRET=" + next, "HOLDFAST_SERVER__OLD_MASTER_SECRETS=" + w.master}
+	right(t, w.check(t, withOld...), "written with one of the old ones")
+	w.start(t, withOld...).Kill()
+	w.start(t, withOld[0]).Kill()
+	wrong(t, w.check(t), "syncstorage secrets", otherMaster)
+	w.start(t, "HOLDFAST_SERVER__OLD_MASTER_SECRETS="+next).Kill() // and back
+	right(t, w.check(t))
+}
+
+// givenUp has new secrets accepted once, by serve and by migrate.
+func (w *written) givenUp(t *testing.T) {
+	t.Helper()
+	const first, second = "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 1.", "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 2."
+	refused(t, w.with(first), otherMaster)
+	accept(t, w.data, append(slices.Clip(w.vars), first)...)
+	w.start(t, first).Kill()
+	refused(t, w.with(second), otherMaster)
+	if r := binary.Run(t, w.with(second), "migrate", "--new-secrets"); r.Status != 0 {
+		t.Errorf("migrate --new-secrets: %d\n%s", r.Status, r.Stderr)
+	}
+	w.start(t, second).Kill()
+	if err := os.Remove(w.path); err != nil {
+		t.Fatal(err)
+	}
+	accept(t, w.data, w.vars...) // nothing is left: it makes a new file
+	s := w.start(t)
+	if readFile(t, w.path) == w.file {
+		t.Error("the lost file is back")
+	}
+	s.Token(1, "--fxa-uid", "alice", "--fxa-kid", "1-qqo").Want(t, http.StatusOK, "GET", "/storage/tabs/x", "")
 }
 
 func write(t *testing.T, path, text string) {

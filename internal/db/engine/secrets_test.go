@@ -56,39 +56,8 @@ func TestSecretHashes(t *testing.T) {
 			t.Parallel()
 			url, emulator := create(t)
 			processes := []*engine.Database{openAt(t, "a", url, emulator), openAt(t, "a", url, emulator), openAt(t, "a", url, emulator)}
-			db := processes[0]
-			if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes != nil {
-				t.Fatalf("before the migration: %v, %v", hashes, err)
-			}
-			if pending, err := db.Pending(t.Context()); err != nil || len(pending) != 1 {
-				t.Errorf("before the migration %d are pending, %v", len(pending), err)
-			}
-			for _, err := range testdb.Together(len(processes), func(i int) error {
-				_, err := processes[i].Migrate(t.Context())
-				return err
-			}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes == nil || len(hashes) != 0 {
-				t.Fatalf("after the migration: %v, %v", hashes, err)
-			}
-			race(t, processes, "", "first")
-			hashes, err := db.SecretHashes(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			race(t, processes, hashes["a.x"], "second")
-			if changed, err := db.SetSecretHash(t.Context(), "a.x", hashes["a.x"], "late"); err != nil || changed {
-				t.Errorf("replaced a hash that is not there any more: %v, %v", changed, err)
-			}
-			if changed, err := db.SetSecretHash(t.Context(), "a.y", "", "other"); err != nil || !changed {
-				t.Errorf("another setting: %v, %v", changed, err)
-			}
-			if hashes, err = db.SecretHashes(t.Context()); err != nil || len(hashes) != 2 || hashes["a.y"] != "other" {
-				t.Errorf("both: %v, %v", hashes, err)
-			}
+			migrateTogether(t, processes)
+			replaceHashes(t, processes)
 
 			other := openAt(t, "b", url, emulator)
 			if applied, err := other.Migrate(t.Context()); err != nil || len(applied) != 0 {
@@ -98,6 +67,48 @@ func TestSecretHashes(t *testing.T) {
 				t.Errorf("another service sees %v, %v", hashes, err)
 			}
 		})
+	}
+}
+
+func migrateTogether(t *testing.T, processes []*engine.Database) {
+	t.Helper()
+	db := processes[0]
+	if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes != nil {
+		t.Fatalf("before the migration: %v, %v", hashes, err)
+	}
+	if pending, err := db.Pending(t.Context()); err != nil || len(pending) != 1 {
+		t.Errorf("before the migration %d are pending, %v", len(pending), err)
+	}
+	for _, err := range testdb.Together(len(processes), func(i int) error {
+		_, err := processes[i].Migrate(t.Context())
+		return err
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes == nil || len(hashes) != 0 {
+		t.Fatalf("after the migration: %v, %v", hashes, err)
+	}
+}
+
+func replaceHashes(t *testing.T, processes []*engine.Database) {
+	t.Helper()
+	db := processes[0]
+	race(t, processes, "", "first")
+	hashes, err := db.SecretHashes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	race(t, processes, hashes["a.x"], "second")
+	if changed, err := db.SetSecretHash(t.Context(), "a.x", hashes["a.x"], "late"); err != nil || changed {
+		t.Errorf("replaced a hash that is not there any more: %v, %v", changed, err)
+	}
+	if changed, err := db.SetSecretHash(t.Context(), "a.y", "", "other"); err != nil || !changed {
+		t.Errorf("another setting: %v, %v", changed, err)
+	}
+	if hashes, err = db.SecretHashes(t.Context()); err != nil || len(hashes) != 2 || hashes["a.y"] != "other" {
+		t.Errorf("both: %v, %v", hashes, err)
 	}
 }
 
