@@ -9,14 +9,14 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TenantID names a tenant: a UUID in lower case, as engines give it back.
+// TenantID is the ID of a tenant: a UUID in lower case, as databases return it.
 type TenantID string
 
-// InstallID names an install of an extension, as TenantID does a tenant.
+// InstallID is the ID of an install, in the same form.
 type InstallID string
 
-// ParseTenantID reads the 36 characters of a UUID, in either case. The nil UUID
-// is refused, because it stands for nobody.
+// ParseTenantID parses a UUID of 36 characters in either case. The nil UUID is
+// rejected.
 func ParseTenantID(s string) (TenantID, error) {
 	id, err := parseUUID(s)
 	return TenantID(id), err
@@ -50,15 +50,15 @@ func parseUUID(s string) (string, error) {
 	return strings.ToLower(s), nil
 }
 
-// Owner is whose records a request touches. The tenant comes from the verified
-// token and never from the path: it says on which shard the records are.
+// Owner identifies the records of a request. The tenant comes from the verified token
+// and never from the path: it determines the shard.
 type Owner struct {
 	Tenant  TenantID
 	Install InstallID
 }
 
-// Check refuses an owner that is not whole: the zero owner would make strangers
-// share their records.
+// Check rejects an incomplete owner: with the zero owner, strangers would share
+// records.
 func (o Owner) Check() error {
 	if o.Tenant == "" || o.Install == "" {
 		return fault.New(fault.Denied, "no tenant or install is set")
@@ -77,7 +77,7 @@ type Namespace string
 // MaxNamespace is the length of a namespace's name in characters.
 const MaxNamespace = 64
 
-// ParseNamespace reads a namespace's name; the error is a *ValidationError.
+// ParseNamespace parses the name of a namespace. The error is a *ValidationError.
 func ParseNamespace(s string) (Namespace, error) {
 	if s == "" || len(s) > MaxNamespace || s[0] == '-' {
 		return "", errNamespace
@@ -103,7 +103,7 @@ type Key string
 // MaxKey is the length of a key in characters, which are up to four bytes each.
 const MaxKey = 128
 
-// ParseKey reads a key; the error is a *ValidationError.
+// ParseKey parses a key. The error is a *ValidationError.
 func ParseKey(s string) (Key, error) {
 	switch {
 	case s == "" || len(s) > MaxKey*utf8.UTFMax || utf8.RuneCountInString(s) > MaxKey:
@@ -116,13 +116,13 @@ func ParseKey(s string) (Key, error) {
 	return Key(s), nil
 }
 
-// Revision numbers the writes of one life of a key from 1; 0 means that there
-// is no record. A life ends when the record is deleted or expires.
+// Revision is the number of a write to a record, from 1; 0 means that there is no
+// record. It starts again at 1 after the record was deleted or has expired.
 type Revision int64
 
-// Seq numbers the changes of an install from 1, whatever keys they are of; 0
-// means none. A record's is that of the change that wrote it.
+// Seq is the number of a change of an install, from 1, over all its keys; 0 means
+// none. The Seq of a record is that of the change that wrote it.
 type Seq int64
 
-// SchemaVersion numbers the schemas of a namespace from 1; 0 means none.
+// SchemaVersion is the number of a schema in its namespace, from 1; 0 means none.
 type SchemaVersion int32

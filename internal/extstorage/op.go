@@ -6,7 +6,7 @@ import (
 
 import "holdfast/internal/fault"
 
-// OpKind is what an operation does.
+// OpKind is the kind of an operation.
 type OpKind uint8
 
 // The operations of a write. A merge patch or an increment is a Put with Revise.
@@ -47,7 +47,7 @@ type Op struct {
 	Schema SchemaVersion
 }
 
-// Restored is what a put takes over of a record that was written elsewhere.
+// Restored are the revision and times of a record that was written elsewhere.
 type Restored struct {
 	Revision             Revision
 	CreatedAt, UpdatedAt Moment
@@ -64,17 +64,17 @@ type Header struct {
 	ValueBytes, MetadataBytes int64
 }
 
-// Bytes is what the record counts for.
+// Bytes returns the size that counts toward quotas.
 func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 
-// Live reports whether the record is there for a client.
+// Live reports whether the record exists and has not expired.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
-// ErrSchemaChanged is a put that was validated by a schema that is not the
-// active one any more: read the schema again and repeat.
+// ErrSchemaChanged means that a put was validated by a schema that is no longer
+// active: read the schema again and retry.
 var ErrSchemaChanged error = fault.New(fault.Conflict, "the active schema has changed: retry")
 
-// ErrNoRecord is a record that is absent or expired.
+// ErrNoRecord means that a record is absent or expired.
 var ErrNoRecord error = fault.New(fault.NotFound, "record not found")
 
 // Effect is what an operation does to a stored row, nil when there is none.
@@ -88,7 +88,7 @@ type Effect struct {
 	Revision Revision
 }
 
-// Delta is a change of counters.
+// Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
 // DeltaOf is what the counters of a moment change by when a row becomes another
@@ -156,7 +156,7 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 	return e, nil
 }
 
-// Item is the answer to one operation. Backends keep it as JSON, for requests with an
+// Item is the result of one operation. Backends store it as JSON for requests with an
 // idempotency key.
 type Item struct {
 	Revision  Revision `json:"revision,omitzero"` // 0: there is no record
@@ -177,7 +177,7 @@ func itemOf(h *Header) Item {
 	return Item{Revision: h.Revision, Seq: h.Seq, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt}
 }
 
-// ItemError is the failure of one operation of a write.
+// ItemError is the error of one operation of a write.
 type ItemError struct {
 	Index int // of the operation
 	Err   error

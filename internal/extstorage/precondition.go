@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Precondition is what a request wants to be so of the record that it addresses. The
-// zero precondition wants nothing.
+// Precondition is the expected state of the record of a request. The zero value
+// expects nothing.
 type Precondition struct {
 	Revision  Optional[Revision] // ifRevision; 0: there must be no record
 	Match     Tags               // If-Match
@@ -23,13 +23,13 @@ type Optional[T any] = optional.Of[T]
 // Some is a value that is there.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
-// IsSet reports whether the precondition wants anything.
+// IsSet reports whether the precondition expects anything.
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }
 
-// Check holds the precondition against the record that there is, by its revision and
-// the number of the change that wrote it; both are 0 when there is none, or
-// when it has expired. The error is a *MismatchError. The headers are looked at
-// first, as RFC 9110 has it, and If-Match before If-None-Match.
+// Check compares the precondition with a record, by its revision and the number of the
+// change that wrote it; both are 0 if the record is absent or expired. The error is a
+// *MismatchError. Headers come first, as RFC 9110 requires, and If-Match before
+// If-None-Match.
 func (g *Precondition) Check(revision Revision, seq Seq) error {
 	switch {
 	case g.Match.Set && !g.Match.has(seq), g.NoneMatch.Set && g.NoneMatch.has(seq):
@@ -40,10 +40,9 @@ func (g *Precondition) Check(revision Revision, seq Seq) error {
 	return nil
 }
 
-// CheckDelete is Check for a request that deletes. Without a precondition it does not
-// matter whether the record is there. With one the client has told that it
-// knows what it deletes, and is told when there is nothing, even if that is
-// what the precondition wants.
+// CheckDelete is Check for a delete. Without a precondition, a missing record is not
+// an error. With one, it is, even if the precondition expects no record: the client
+// expected to delete something.
 func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	if err := g.Check(revision, seq); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	return nil
 }
 
-// MismatchError is a precondition that does not hold.
+// MismatchError means that a precondition does not hold.
 type MismatchError struct {
 	Current Revision // of the record; 0 if it does not exist
 	Header  bool     // the precondition was a header (412), not in the body (409)
@@ -75,28 +74,28 @@ func (e *MismatchError) FaultCode() fault.Code {
 	return fault.Conflict
 }
 
-// ETag is the entity tag of a record that the change wrote, such as `"17"`. The
-// number is of the install and not of the record, whose revisions begin at 1
-// again after it was deleted or has expired: a tag never meets another life of
-// its key.
+// ETag returns the entity tag of the record that the change wrote, such as `"17"`. The
+// number belongs to the install, not to the record, whose revisions start at 1 again
+// after it was deleted or has expired. So a tag never matches a later record with the
+// same key.
 func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` }
 
-// Tags are what If-Match or If-None-Match lists. Of tags that are well formed
-// but not ours nothing is kept: they match no record.
+// Tags are the entity tags of If-Match or If-None-Match. Well-formed tags that are not
+// ours are not stored, since they match no record.
 type Tags struct {
 	Set  bool // the header was there
 	Any  bool // it was *
 	Seqs []Seq
 }
 
-// has reports whether the record of a change is among the tags; 0 is no record.
+// has reports whether the tags include the record of a change; 0 means no record.
 func (t *Tags) has(seq Seq) bool { return seq != 0 && (t.Any || slices.Contains(t.Seqs, seq)) }
 
-// ParseIfMatch reads an If-Match header. It compares strongly, so a weak tag
-// matches nothing. More than one header of the name are one, with commas.
+// ParseIfMatch parses an If-Match header. The comparison is strong, so a weak tag
+// matches nothing. Join several headers with commas.
 func ParseIfMatch(header string) (Tags, error) { return parseTags(header, false) }
 
-// ParseIfNoneMatch reads an If-None-Match header, for which W/"17" is "17".
+// ParseIfNoneMatch parses an If-None-Match header, in which W/"17" equals "17".
 func ParseIfNoneMatch(header string) (Tags, error) { return parseTags(header, true) }
 
 var errTags = refuse(`must be * or a list of quoted entity tags such as "17"`)

@@ -6,16 +6,16 @@ import (
 	"holdfast/internal/fair"
 )
 
-// maxWaits is how many requests may wait at once, shared among installs: for
-// changes, when they ask the database now and then, or for what a client sends.
+// maxWaits is the maximum number of long polls and imports at a time, shared among
+// installs.
 const maxWaits = 1024
 
 func newWaits() *fair.Pool {
 	return fair.New(maxWaits, 0, 0)
 }
 
-// EnterWait takes a place among the requests of a process that wait, if there is
-// one for the install; leave, called once, gives it back.
+// EnterWait takes a place for a long poll or an import, and returns false if the
+// install may have no more. Call leave once.
 func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	name := string(o.Tenant) + "/" + string(o.Install)
 	if !s.waits.TryAcquire(name, 1) {
@@ -24,8 +24,7 @@ func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	return func() { s.waits.Release(name, 1) }, true
 }
 
-// signals tell those who wait for changes of an install that this process has
-// made one.
+// signals notify long polls of an install of changes made by this process.
 type signals struct {
 	mu      sync.Mutex
 	waiting map[Owner]*signal
@@ -36,7 +35,8 @@ type signal struct {
 	waiters int
 }
 
-// wait is a channel that is closed after the next change; leave ends waiting.
+// wait returns a channel that is closed after the next change. Call leave to stop
+// waiting.
 func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	}
 }
 
-// notify tells those who wait.
+// notify wakes the waiting long polls.
 func (s *signals) notify(o Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

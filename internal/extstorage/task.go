@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TaskKind is what a client wants of a record.
+// TaskKind is the kind of a task.
 type TaskKind uint8
 
 // The tasks of a client.
@@ -19,7 +19,7 @@ const (
 	IncrementTask // adds to a number in the record's value
 )
 
-// Task is something to be done with one record.
+// Task is what a client wants to do with one record.
 type Task struct {
 	Kind         TaskKind
 	Namespace    Namespace
@@ -39,7 +39,7 @@ type Task struct {
 	brought  SchemaVersion // that the value is not validated by, when it is active
 }
 
-// Result is the answer to a task.
+// Result is the result of a task.
 type Result struct {
 	Namespace Namespace
 	Key       Key
@@ -47,8 +47,8 @@ type Result struct {
 	Replayed bool // the request was done before, by its IdempotencyKey, and nothing now
 }
 
-// access is what the task needs. What comes of a patch or an increment tells of
-// what was stored.
+// access returns the access that the task needs. The result of a patch or an increment
+// depends on the stored value, so they need Read.
 func (t *Task) access() Access {
 	switch t.Kind {
 	case CheckTask:
@@ -59,8 +59,8 @@ func (t *Task) access() Access {
 	return Modify
 }
 
-// checkTask holds what a task brings against the limits. Places are in a body
-// that has its members under their names.
+// checkTask checks a task by the limits. Pointers are into a body with the members of
+// a put.
 func (s *Service) checkTask(t *Task) error {
 	if _, err := ParseNamespace(string(t.Namespace)); err != nil {
 		return Under("/namespace", err)
@@ -104,8 +104,8 @@ func tooMany(pointer, unit string, limit, size int) *LimitError {
 	return &LimitError{Pointer: pointer, Limit: int64(limit), Size: int64(size), Unit: unit}
 }
 
-// Batch does tasks in namespaces of one install in their order, all or none. The
-// failure of one is an *ItemError. Too many tasks, or too many bytes, are a *LimitError.
+// Batch runs tasks in any namespaces of one install in order, all or nothing. The
+// error of a task is an *ItemError. Too many tasks or bytes are a *LimitError.
 func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, refuse("must not be empty")
@@ -123,7 +123,7 @@ func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result,
 	return s.write(ctx, r, tasks)
 }
 
-// BulkPut is Batch of puts with keys of which none is there twice.
+// BulkPut is Batch of puts with unique keys.
 func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	seen := make(map[place]bool, len(tasks))
 	for i := range tasks {

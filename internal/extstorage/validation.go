@@ -8,17 +8,17 @@ import (
 	"holdfast/internal/fault"
 )
 
-// ValidationError is something in a request that is not as it must be: a name, a
-// number, a value, a result. Its pointer leads to the place in the request.
+// ValidationError means that a part of a request is not valid: a name, a number, a
+// value, or the result of a write. Its pointer is the place in the request.
 type ValidationError = canonjson.Error
 
-// LimitError is something in a request that is larger than it may be.
+// LimitError means that a part of a request is too large.
 type LimitError = canonjson.LimitError
 
-// MaxSchemaFailures is how many failures a SchemaError has at most.
+// MaxSchemaFailures is the maximum number of failures in a SchemaError.
 const MaxSchemaFailures = 20
 
-// SchemaFailure is one reason why a schema refuses a value.
+// SchemaFailure is one reason why a schema rejects a value.
 type SchemaFailure struct {
 	Pointer  string // to the place in the request that the value has it from
 	Location string // the place in the value, as it would be stored: RFC 6901
@@ -27,8 +27,8 @@ type SchemaFailure struct {
 	Reason   string // half a sentence, as that of ValidationError
 }
 
-// SchemaError is a value that a schema refuses, with the failures in the order of
-// their locations; there is at least one.
+// SchemaError means that a schema rejects a value. It has at least one failure, in
+// order of location.
 type SchemaError struct{ Failures []SchemaFailure }
 
 func (e *SchemaError) Error() string { return e.Failures[0].Reason }
@@ -36,7 +36,7 @@ func (e *SchemaError) Error() string { return e.Failures[0].Reason }
 // FaultCode implements fault.Coder.
 func (*SchemaError) FaultCode() fault.Code { return fault.Invalid }
 
-// moved is the error with other pointers.
+// moved returns a copy of the error with other pointers.
 func (e *SchemaError) moved(to func(*SchemaFailure) string) *SchemaError {
 	m := &SchemaError{slices.Clone(e.Failures)}
 	for i := range m.Failures {
@@ -45,9 +45,9 @@ func (e *SchemaError) moved(to func(*SchemaFailure) string) *SchemaError {
 	return m
 }
 
-// Under puts what is wrong with a part of a request to the place of the part. Errors
-// that have no place stay as they are, and so do those that are wrapped, which
-// have their place already.
+// Under prefixes the pointer of an error with the place of the part that was checked.
+// Errors without a pointer are returned unchanged, and so are wrapped ones, which have
+// the full pointer already.
 func Under(pointer string, err error) error {
 	switch e := err.(type) { //nolint:errorlint // as said above
 	case *ValidationError:
@@ -62,7 +62,7 @@ func Under(pointer string, err error) error {
 	return err
 }
 
-// PointerOf is the place in the request that an error is about, if it has one.
+// PointerOf returns the place in the request that an error is about, if it has one.
 func PointerOf(err error) (pointer string, ok bool) {
 	if e, ok := errors.AsType[*ValidationError](err); ok {
 		return e.Pointer, true
@@ -81,7 +81,7 @@ func PointerOf(err error) (pointer string, ok bool) {
 
 func refuse(reason string) *ValidationError { return &ValidationError{Reason: reason} }
 
-// ParseMetadata reads metadata, which is an object.
+// ParseMetadata parses metadata, a JSON object.
 func ParseMetadata(text []byte, limit int) (canonjson.Value, error) {
 	v, err := canonjson.Parse(text, limit)
 	if err == nil && v[0] != '{' {
