@@ -62,7 +62,7 @@ const (
 
 // extOp is an operation as a limit does it.
 type extOp struct {
-	kind   int // as ext_apply_v1 has them
+	kind   int // as ext_apply_v2 has them
 	ns     string
 	key    string
 	value  string // of a put

@@ -155,7 +155,7 @@ func TestOneMessage(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), sqlApply.SQL, arguments(o, &c.w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
 			t.Fatalf("%s: %s, %v", c.name, answer, err)
 		}
-		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_v1(") || len(did) < 6 {
+		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_v2(") || len(did) < 6 {
 			t.Errorf("%s: the messages are\n%s\nand was done on the node\n%s", c.name, strings.Join(sent, "\n"), strings.Join(did, "\n"))
 		}
 	}

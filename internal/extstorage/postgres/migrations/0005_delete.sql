@@ -7,16 +7,20 @@
 -- whole is the install with the nil UUID: nothing can be written for the first time by
 -- an install of a closed tenant.
 
-ALTER TABLE ext_storage_usage ADD COLUMN closed_seq BIGINT; -- change_seq of an owner that is deleted; NULL: it is not
-ALTER TABLE ext_storage_usage ADD COLUMN schema_floor INTEGER NOT NULL DEFAULT 0; -- new namespaces number their schemas from here on
+-- closed_seq is the change_seq of an owner that is deleted; NULL: it is not. New
+-- namespaces number their schemas from schema_floor on.
+ALTER TABLE ext_storage_usage ADD COLUMN closed_seq BIGINT;
+ALTER TABLE ext_storage_usage ADD COLUMN schema_floor INTEGER NOT NULL DEFAULT 0;
 -- ext_apply_v1 takes the lock by itself; a write changes change_seq.
 ALTER TABLE ext_storage_usage ADD CONSTRAINT ext_storage_usage_closed CHECK (closed_seq IS NULL OR closed_seq = change_seq);
 
-ALTER TABLE ext_storage_installs ADD COLUMN deleting_at TIMESTAMPTZ; -- when its deletion began
-ALTER TABLE ext_storage_installs ADD COLUMN deleted_at TIMESTAMPTZ; -- when its last row was deleted
-ALTER TABLE ext_storage_installs ADD COLUMN kept_until TIMESTAMPTZ; -- when the tombstone goes
-ALTER TABLE ext_storage_installs ADD COLUMN deletion JSONB; -- how many rows were deleted
-ALTER TABLE ext_storage_installs ADD COLUMN tokens_after TIMESTAMPTZ; -- tokens that were issued before are refused
+-- When a deletion began, when its last row was deleted, when the tombstone goes, and how
+-- many rows were deleted. Tokens that were issued before tokens_after are refused.
+ALTER TABLE ext_storage_installs ADD COLUMN deleting_at TIMESTAMPTZ;
+ALTER TABLE ext_storage_installs ADD COLUMN deleted_at TIMESTAMPTZ;
+ALTER TABLE ext_storage_installs ADD COLUMN kept_until TIMESTAMPTZ;
+ALTER TABLE ext_storage_installs ADD COLUMN deletion JSONB;
+ALTER TABLE ext_storage_installs ADD COLUMN tokens_after TIMESTAMPTZ;
 CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
 
 -- ext_closed_v1 fails: the SQLSTATE tells why.
