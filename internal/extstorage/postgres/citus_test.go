@@ -166,7 +166,7 @@ func TestOneMessage(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), sqlApplyAll.SQL, argumentsOfAll(o, all)...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
 		t.Fatalf("two writes: %s, %v", answers, err)
 	}
-	if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_all_v1(") || len(did) < 6 {
+	if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_all_v2(") || len(did) < 6 {
 		t.Errorf("two writes: the messages are\n%s\nand was done on the node\n%s", strings.Join(sent, "\n"), strings.Join(did, "\n"))
 	}
 

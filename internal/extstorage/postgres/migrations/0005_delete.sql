@@ -8,20 +8,29 @@
 -- an install of a closed tenant.
 
 -- closed_seq is the change_seq of an owner that is deleted; NULL: it is not. New
--- namespaces number their schemas from schema_floor on.
-ALTER TABLE ext_storage_usage ADD COLUMN closed_seq BIGINT;
-ALTER TABLE ext_storage_usage ADD COLUMN schema_floor INTEGER NOT NULL DEFAULT 0;
--- ext_apply_v1 takes the lock by itself; a write changes change_seq.
-ALTER TABLE ext_storage_usage ADD CONSTRAINT ext_storage_usage_closed CHECK (closed_seq IS NULL OR closed_seq = change_seq);
-
--- When a deletion began, when its last row was deleted, when the tombstone goes, and how
--- many rows were deleted. Tokens that were issued before tokens_after are refused.
-ALTER TABLE ext_storage_installs ADD COLUMN deleting_at TIMESTAMPTZ;
-ALTER TABLE ext_storage_installs ADD COLUMN deleted_at TIMESTAMPTZ;
-ALTER TABLE ext_storage_installs ADD COLUMN kept_until TIMESTAMPTZ;
-ALTER TABLE ext_storage_installs ADD COLUMN deletion JSONB;
-ALTER TABLE ext_storage_installs ADD COLUMN tokens_after TIMESTAMPTZ;
-CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
+-- namespaces number their schemas from schema_floor on. ext_apply_v1 takes the lock by
+-- itself, and cannot write because a write changes change_seq.
+--
+-- deleting_at is when a deletion began, deleted_at when its last row was deleted,
+-- kept_until when the tombstone goes, and deletion how many rows were deleted. Tokens that
+-- were issued before tokens_after are refused.
+--
+-- Each statement is executed alone: Citus sends the nodes the whole text that it was
+-- sent, and they take one statement. It makes functions in a transaction only after
+-- sequential changes of tables; elsewhere the setting means nothing.
+SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
+DO $$
+BEGIN
+	EXECUTE 'ALTER TABLE ext_storage_usage ADD COLUMN closed_seq BIGINT';
+	EXECUTE 'ALTER TABLE ext_storage_usage ADD COLUMN schema_floor INTEGER NOT NULL DEFAULT 0';
+	EXECUTE 'ALTER TABLE ext_storage_usage ADD CONSTRAINT ext_storage_usage_closed CHECK (closed_seq IS NULL OR closed_seq = change_seq)';
+	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN deleting_at TIMESTAMPTZ';
+	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN deleted_at TIMESTAMPTZ';
+	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN kept_until TIMESTAMPTZ';
+	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN deletion JSONB';
+	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN tokens_after TIMESTAMPTZ';
+	EXECUTE 'CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL';
+END $$;
 
 -- ext_closed_v1 fails: the SQLSTATE tells why.
 CREATE FUNCTION ext_closed_v1()
@@ -426,8 +435,13 @@ DECLARE
 	v_used BIGINT;
 BEGIN
 	LOOP
-		IF ext_keys_v1(p_tenant, p_install, p_namespace) > 0 OR EXISTS (SELECT FROM ext_storage_schemas
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace) THEN
+		-- Apart: on Citus no function of ours is called by a statement on a table.
+		IF ext_keys_v1(p_tenant, p_install, p_namespace) > 0 THEN
+			RETURN 0;
+		END IF;
+		PERFORM 1 FROM ext_storage_schemas
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace LIMIT 1;
+		IF FOUND THEN
 			RETURN 0;
 		END IF;
 		SELECT u.namespaces + 1 + count(DISTINCT s.namespace) INTO v_used FROM ext_storage_schemas s
