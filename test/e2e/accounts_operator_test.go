@@ -11,16 +11,17 @@ import (
 // An operator keeps strangers out and lets a friend in, while the server runs.
 func TestAllowAndDeny(t *testing.T) {
 	t.Parallel()
+	const friend = "0f21e4d0000000000000000000000001"
 	fxa := newAccounts(t)
 	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "SYNC_TOKENSERVER__ALLOW_NEW_USERS=false")
-	if _, a := fxa.signIn(t, s, "friend", 1); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "new-users-disabled") {
+	if _, a := fxa.signIn(t, s, friend, 1); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "new-users-disabled") {
 		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
 	}
-	if out := s.Verb("sync", "user", "list", "--refused"); !strings.Contains(out, "friend") {
+	if out := s.Verb("sync", "user", "list", "--refused"); !strings.Contains(out, friend) {
 		t.Errorf("the refused account is not listed:\n%s", out)
 	}
-	s.Verb("sync", "user", "allow", "friend", "--note", "from school")
-	c, a := fxa.signIn(t, s, "friend", 1)
+	s.Verb("sync", "user", "allow", friend, "--note", "from school")
+	c, a := fxa.signIn(t, s, friend, 1)
 	if a.Status != http.StatusOK {
 		t.Fatalf("an allowed friend: %d %s", a.Status, a.Body)
 	}
@@ -31,24 +32,24 @@ func TestAllowAndDeny(t *testing.T) {
 	if out := s.Verb("sync", "user", "list", "--access"); !strings.Contains(out, "from school") {
 		t.Errorf("the list of access:\n%s", out)
 	}
-	if out := s.Verb("sync", "user", "show", "friend"); !strings.Contains(out, "1 records, 5 bytes") {
+	if out := s.Verb("sync", "user", "show", friend); !strings.Contains(out, "1 record, 5 bytes") {
 		t.Errorf("show:\n%s", out)
 	}
-	if out := s.Verb("sync", "user", "list"); !strings.Contains(out, "friend") {
+	if out := s.Verb("sync", "user", "list"); !strings.Contains(out, friend) {
 		t.Errorf("list:\n%s", out)
 	}
 
-	s.Verb("sync", "user", "deny", "friend")
-	if _, a := fxa.signIn(t, s, "friend", 1); a.Status != http.StatusForbidden {
+	s.Verb("sync", "user", "deny", friend)
+	if _, a := fxa.signIn(t, s, friend, 1); a.Status != http.StatusForbidden {
 		t.Errorf("a denied friend: %d %s", a.Status, a.Body)
 	}
-	s.Verb("sync", "user", "allow", "friend")
-	s.Verb("sync", "user", "delete", "friend", "--yes")
-	c2, a := fxa.signIn(t, s, "friend", 1)
+	s.Verb("sync", "user", "allow", friend)
+	s.Verb("sync", "user", "delete", friend, "--yes")
+	c2, a := fxa.signIn(t, s, friend, 1)
 	if a.Status != http.StatusOK || c2.UID == c.UID {
 		t.Errorf("after the deletion: %d, uid %d again", a.Status, c2.UID)
 	}
-	if out := s.Verb("sync", "user", "show", "friend"); strings.Contains(out, "records") {
+	if out := s.Verb("sync", "user", "show", friend); strings.Contains(out, "record,") {
 		t.Errorf("the deleted user still has data:\n%s", out)
 	}
 	if r := binary.Run(t, s.Env, "sync", "user", "delete", "nobody", "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {

@@ -14,28 +14,31 @@ import (
 // soon is within a second, with some time for a machine that is busy.
 const soon = 2 * time.Second
 
+// aliceID is an account ID as commands take it.
+const aliceID = "a11ce000000000000000000000000001"
+
 // A token of an account that was denied or deleted stops writing while it is good,
 // and an account that is let in again writes again.
 func TestRevokedTokens(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
 	s := binary.Start(t, t.TempDir(), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_LOG__ACCESS=false")
-	alice, _ := fxa.signIn(t, s, "alice", 1)
+	alice, _ := fxa.signIn(t, s, aliceID, 1)
 	bob, _ := fxa.signIn(t, s, "bob", 1)
 	const path, body = "/storage/tabs/x", `{"payload":"hello"}`
 	alice.Want(t, http.StatusOK, "PUT", path, body)
 
-	s.Verb("sync", "user", "deny", "alice")
+	s.Verb("sync", "user", "deny", aliceID)
 	await(t, alice, http.StatusUnauthorized)
 	alice.Want(t, http.StatusUnauthorized, "GET", "/info/collections", "")
 	bob.Want(t, http.StatusOK, "PUT", path, body)
-	s.Verb("sync", "user", "deny", "alice", "--remove")
+	s.Verb("sync", "user", "deny", aliceID, "--remove")
 	await(t, alice, http.StatusOK)
 
-	s.Verb("sync", "user", "delete", "alice", "--yes")
+	s.Verb("sync", "user", "delete", aliceID, "--yes")
 	await(t, alice, http.StatusUnauthorized)
 	bob.Want(t, http.StatusOK, "PUT", path, body)
-	back, a := fxa.signIn(t, s, "alice", 1)
+	back, a := fxa.signIn(t, s, aliceID, 1)
 	if a.Status != http.StatusOK || back.UID == alice.UID {
 		t.Fatalf("after the deletion: %d, uid %d after %d", a.Status, back.UID, alice.UID)
 	}
@@ -46,7 +49,7 @@ func TestRevokedTokens(t *testing.T) {
 	if out := s.Verb("sync", "user", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf("\n%d ", alice.UID)) {
 		t.Errorf("the deleted storage user %d is not listed:\n%s", alice.UID, out)
 	}
-	if out := s.Verb("sync", "user", "show", "alice"); !strings.Contains(out, "deleted") {
+	if out := s.Verb("sync", "user", "show", aliceID); !strings.Contains(out, "deleted") {
 		t.Errorf("show:\n%s", out)
 	}
 }
@@ -65,7 +68,7 @@ func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	accounts := migrated("HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__DATABASE_URL="+url,
 		"SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__INIT_NODE_URL=http://"+listen)
 	migrated("HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_SERVER__LISTEN="+listen)
-	alice, _ := fxa.signIn(t, accounts, "alice", 1)
+	alice, _ := fxa.signIn(t, accounts, aliceID, 1)
 	bob, _ := fxa.signIn(t, accounts, "bob", 1)
 	if alice.Endpoint != "http://"+listen+"/1.5/1" {
 		t.Fatalf("the endpoint is %s", alice.Endpoint)
@@ -73,12 +76,12 @@ func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	for _, c := range []binary.Credentials{alice, bob} {
 		c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
 	}
-	accounts.Verb("sync", "user", "deny", "alice")
+	accounts.Verb("sync", "user", "deny", aliceID)
 	await(t, alice, http.StatusUnauthorized)
 	accounts.Verb("sync", "user", "delete", "bob", "--yes")
 	await(t, bob, http.StatusUnauthorized)
 	accounts.Verb("sync", "user", "delete", "bob", "--yes") // by a token of its own
-	accounts.Verb("sync", "user", "allow", "alice")
+	accounts.Verb("sync", "user", "allow", aliceID)
 	await(t, alice, http.StatusOK)
 }
 
