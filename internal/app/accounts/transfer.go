@@ -22,10 +22,10 @@ func (c *command) userExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export " + targetUse,
 		Short: "Write everything that one account stores, a line of JSON for each record",
-		Long: "Write the records of an account as they are stored, encrypted by its browsers: a header, a line of\n" +
-			"JSON for each collection and each record, and a line at the end that says that it is complete. All\n" +
-			"is of one moment, also while the server runs and browsers write. Open batches and the account's quota\n" +
-			"are left out. A file gets its name when it is complete.\n\n" + targetLong,
+		Long: "Export the records of an account as they are stored, encrypted by its browsers: a header, a line of\n" +
+			"JSON for each collection and record, and a last line that says that the export is complete. It is a\n" +
+			"consistent snapshot, even while browsers write. Open batches and the account's quota are not\n" +
+			"exported. The file gets its name when it is complete.\n\n" + targetLong,
 		Example: "  holdfast sync user export 0123456789abcdef0123456789abcdef -o user.ndjson",
 	}
 	t.flags(cmd)
@@ -42,7 +42,7 @@ func (c *command) userExport() *cobra.Command {
 		}
 		return service.WriteWhole(file, export)
 	})
-	cmd.Flags().StringVarP(&file, "output", "o", "", "a file (unset: the standard output)")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` (default: standard output)")
 	return cmd
 }
 
@@ -54,20 +54,20 @@ func (c *command) userImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import " + targetUse + " FILE",
 		Short: "Put the records of an export into the storage of an account",
-		Long: "Put the records of sync user export into an account's storage, on any engine; FILE may be -, the\n" +
-			"standard input. An account that is not known here is made, with the keys of the export, so that its\n" +
+		Long: "Import the records of sync user export into an account's storage, on any engine. FILE may be -, for\n" +
+			"standard input. An unknown account is created with the keys of the export, so that its\n" +
 			"browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
-			"With --preserve records keep their times: browsers that knew the other server see nothing new, and\n" +
-			"upload and download nothing. No browser of the account may sync meanwhile: deny the account first.\n" +
-			"Without it the records are written now, and browsers download them all.\n\n" +
-			"A hundred records are written at a time. After a failure what came before is there: import the same\n" +
-			"file again with --merge, which also puts records beside others. Of two records with the same id the\n" +
-			"later stays with --preserve, and otherwise that of the file.\n\n" + targetLong,
+			"With --preserve, records keep their times: browsers that synced with the other server find nothing new\n" +
+			"and transfer nothing. No browser of the account may sync meanwhile: deny the account first.\n" +
+			"Without --preserve, records get the current time, and browsers download them all.\n\n" +
+			"Records are written 100 at a time. After a failure, those before it are written: import the same\n" +
+			"file again with --merge, which also adds records to existing ones. Of two records with the same ID the\n" +
+			"later one is kept with --preserve, otherwise the one from the file.\n\n" + targetLong,
 		Example: "  holdfast sync user import 0123456789abcdef0123456789abcdef user.ndjson --preserve",
 	}
 	t.flags(cmd)
 	cmd.Flags().BoolVar(&o.Preserve, "preserve", false, "keep the times of records and collections")
-	cmd.Flags().BoolVar(&o.Merge, "merge", false, "import beside the records that are there, or go on after a failure")
+	cmd.Flags().BoolVar(&o.Merge, "merge", false, "add to existing records, or continue after a failure")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 || len(args) == 1 && !cmd.Flags().Changed("uid") {
 			return service.Usagef("FILE is required")

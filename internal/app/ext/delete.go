@@ -31,9 +31,9 @@ func (d *deletionFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
 }
 
-const deleteHelp = "It is deleted in small steps while servers run, so that other installs can write meanwhile. From the\n" +
-	"first step on its tokens get 403 INSTALL_DELETED. When the command is stopped, run it again: it goes on.\n" +
-	"An event with the counts goes to the audit. Export what you want to keep first: nothing can be undone.\n\n"
+const deleteHelp = "It is deleted in small steps while servers run and other installs write. From the\n" +
+	"first step on its tokens get 403 INSTALL_DELETED. If the command is interrupted, run it again to continue.\n" +
+	"An audit event reports the counts. This cannot be undone: first export what you want to keep.\n\n"
 
 func (c *command) installDelete() *cobra.Command {
 	var o owner
@@ -91,7 +91,7 @@ func (c *command) tenantRestore() *cobra.Command {
 	var o owner
 	cmd := &cobra.Command{
 		Use:   "restore --tenant T",
-		Short: "Let a tenant that was deleted be used again",
+		Short: "Allow a deleted tenant to be used again",
 		Long: "Let a tenant that was deleted be used again, by tokens that are made from now on. What was deleted\n" +
 			"stays deleted, and so do its old installs: begin one anew with ext install set --restore.",
 		Args: service.Args(),

@@ -15,7 +15,7 @@ import (
 )
 
 func (c *command) schema() *cobra.Command {
-	cmd := &cobra.Command{Use: "schema", Short: "JSON Schemas of an install's namespaces"}
+	cmd := &cobra.Command{Use: "schema", Short: "Manage the JSON Schemas of an install's namespaces"}
 	cmd.AddCommand(c.schemaPut(), c.schemaList(), c.schemaDelete())
 	return cmd
 }
