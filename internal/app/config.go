@@ -172,6 +172,31 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 
 func (s *Server) check() (problems conf.Problems) {
 	wrong := problems.Addf
+	s.checkAddresses(wrong)
+	s.checkTLS(wrong)
+	if u, err := url.Parse(s.DocumentsLink); s.DocumentsLink != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		wrong("documents_link", "is not a URL that begins with https:// or http://")
+	}
+	if s.MaxRequests < 1 {
+		wrong("max_requests", "must be at least 1")
+	}
+	if s.RequestMemory < 1 {
+		wrong("request_memory", "must be at least 1")
+	}
+	for key, d := range map[string]time.Duration{"queue_wait": s.QueueWait, "drain_delay": s.DrainDelay, "shutdown_grace": s.ShutdownGrace} {
+		if d < 0 {
+			wrong(key, "must not be negative")
+		}
+	}
+	for key, d := range map[string]time.Duration{"header_timeout": s.HeaderTimeout, "client_grace": s.ClientGrace, "idle_timeout": s.IdleTimeout} {
+		if d <= 0 {
+			wrong(key, "must be more than 0")
+		}
+	}
+	return problems
+}
+
+func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen} {
 		if addr == "" && key != "listen" {
 			continue
@@ -194,6 +219,9 @@ func (s *Server) check() (problems conf.Problems) {
 			wrong("trusted_proxies", "invalid value %q: expected an IP address or a network such as 10.0.0.0/8", p)
 		}
 	}
+}
+
+func (s *Server) checkTLS(wrong func(key, format string, args ...any)) {
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		missing := "tls_cert_file"
 		if s.TLSKey == "" {
@@ -206,26 +234,6 @@ func (s *Server) check() (problems conf.Problems) {
 			wrong(key, "cannot read %s: %v", file, fileError(err))
 		}
 	}
-	if u, err := url.Parse(s.DocumentsLink); s.DocumentsLink != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		wrong("documents_link", "is not a URL that begins with https:// or http://")
-	}
-	if s.MaxRequests < 1 {
-		wrong("max_requests", "must be at least 1")
-	}
-	if s.RequestMemory < 1 {
-		wrong("request_memory", "must be at least 1")
-	}
-	for key, d := range map[string]time.Duration{"queue_wait": s.QueueWait, "drain_delay": s.DrainDelay, "shutdown_grace": s.ShutdownGrace} {
-		if d < 0 {
-			wrong(key, "must not be negative")
-		}
-	}
-	for key, d := range map[string]time.Duration{"header_timeout": s.HeaderTimeout, "client_grace": s.ClientGrace, "idle_timeout": s.IdleTimeout} {
-		if d <= 0 {
-			wrong(key, "must be more than 0")
-		}
-	}
-	return problems
 }
 
 // fileError returns the error of a file system without the operation and the path.

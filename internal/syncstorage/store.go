@@ -24,20 +24,13 @@ import (
 //
 // The contract is the suite in storetest.
 type Store interface {
+	AdminStore
+
 	// Collections is info/collections. A user without data has none, at 0.
 	Collections(ctx context.Context, o Owner) (Collections, error)
 
 	// Usage counts the live records and payload bytes of every collection.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
-
-	// Totals reads what users store by the counters, in the order of the owners: in
-	// one query, by the key of each.
-	Totals(ctx context.Context, owners []Owner) ([]Total, error)
-
-	// SetQuota gives the user a quota of its own, or takes it away when bytes is not
-	// set; 0 is no limit. It holds from the next write on, also when that is the
-	// user's first, and DeleteAll does not end it. fault.Invalid below 0.
-	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error
 
 	// Get reads one record and judges p on it. A record that is absent or
 	// expired is fault.NotFound, whatever p says; p failing is a
@@ -90,6 +83,26 @@ type Store interface {
 	// names that the user brought into the collections table stays.
 	DeleteAll(ctx context.Context, o Owner, p Precondition) error
 
+	// Sweep removes at most limit expired records and batches, of any users,
+	// and returns how many. Collections keep their stamps.
+	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
+
+	// Ping reaches the engine and finds the schema that this binary needs, or
+	// says with fault.Unavailable what is missing.
+	Ping(ctx context.Context) error
+}
+
+// AdminStore is what operators do with the records of users.
+type AdminStore interface {
+	// Totals reads what users store by the counters, in the order of the owners: in
+	// one query, by the key of each.
+	Totals(ctx context.Context, owners []Owner) ([]Total, error)
+
+	// SetQuota gives the user a quota of its own, or takes it away when bytes is not
+	// set; 0 is no limit. It holds from the next write on, also when that is the
+	// user's first, and DeleteAll does not end it. fault.Invalid below 0.
+	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error
+
 	// Export yields what is visible of the user at now, of one snapshot: each
 	// collection, and behind it its records in the order of their ids. A payload is
 	// valid until the next is asked for; an error ends the sequence.
@@ -101,14 +114,6 @@ type Store interface {
 	// judged on the user: a restore that others write beside would hide records from
 	// clients, which ask for what is newer than they have seen.
 	Restore(ctx context.Context, o Owner, w Write, r Restore) (Restored, error)
-
-	// Sweep removes at most limit expired records and batches, of any users,
-	// and returns how many. Collections keep their stamps.
-	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
-
-	// Ping reaches the engine and finds the schema that this binary needs, or
-	// says with fault.Unavailable what is missing.
-	Ping(ctx context.Context) error
 }
 
 // Write is what every write of a collection has in common.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,22 +126,7 @@ func TestUserList(t *testing.T) {
 	fxa.signIn(t, s, "far", 1)
 	s.Verb("sync", "user", "quota", "account3", "1MiB")
 
-	read := func(args ...string) (lines []listed, next string) {
-		t.Helper()
-		out := s.Verb(append([]string{"sync", "user", "list", "--json"}, args...)...)
-		for sc := bufio.NewScanner(strings.NewReader(out)); sc.Scan(); {
-			var l listed
-			if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
-				t.Fatalf("%s: %v", sc.Text(), err)
-			}
-			if l.Next != "" {
-				return lines, l.Next
-			}
-			lines = append(lines, l)
-		}
-		return lines, ""
-	}
-	lines, _ := read()
+	lines, _ := listUsers(t, s)
 	for order, want := range map[string][]string{
 		"id":      {"account1", "account2", "account3", "account4", "account5", "far"},
 		"bytes":   {"account1", "account4", "account2", "account5", "account3", "far"},
@@ -153,20 +139,7 @@ func TestUserList(t *testing.T) {
 				slices.Reverse(want)
 			}
 			for _, limit := range []int{2, 5, 6} {
-				var got []string
-				for next := ""; ; {
-					page, more := read("--sort", order, fmt.Sprintf("--reverse=%v", reverse), "--limit", fmt.Sprint(limit), "--after", next)
-					for _, l := range page {
-						got = append(got, l.Account)
-					}
-					if len(page) > limit || more != "" && len(page) < limit {
-						t.Errorf("by %s: a page has %d lines, at most %d are asked for", order, len(page), limit)
-					}
-					if next = more; next == "" {
-						break
-					}
-				}
-				if !slices.Equal(got, want) {
+				if got := pagesOf(t, s, limit, "--sort", order, fmt.Sprintf("--reverse=%v", reverse)); !slices.Equal(got, want) {
 					t.Errorf("by %s, reverse %v, %d at a time: %v, want %v", order, reverse, limit, got, want)
 				}
 			}
@@ -186,6 +159,11 @@ func TestUserList(t *testing.T) {
 	if r.Status != 0 || !strings.Contains(r.Stdout, "account1") || !strings.Contains(r.Stderr, "go on with --after 2\n") {
 		t.Errorf("a page as a table: %s%s", r.Stdout, r.Stderr)
 	}
+}
+
+func TestUserListFlags(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
 	for _, tc := range [][2]string{
 		{"--sort=size", `--sort: invalid value "size": expected used, bytes, records, created or id`},
 		{"--after=x", `--after: invalid value "x": expected a uid`},
@@ -198,5 +176,39 @@ func TestUserList(t *testing.T) {
 	}
 	if r := binary.Run(t, s.Env, "sync", "user", "list", "--sort", "bytes", "--limit", "100001"); r.Status == 0 || !strings.Contains(r.Stderr, "at most 100000") {
 		t.Errorf("a long page: %d %s", r.Status, r.Stderr)
+	}
+}
+
+// listUsers is one page of the list, and where the next begins.
+func listUsers(t *testing.T, s *binary.Server, args ...string) (lines []listed, next string) {
+	t.Helper()
+	out := s.Verb(append([]string{"sync", "user", "list", "--json"}, args...)...)
+	for sc := bufio.NewScanner(strings.NewReader(out)); sc.Scan(); {
+		var l listed
+		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
+			t.Fatalf("%s: %v", sc.Text(), err)
+		}
+		if l.Next != "" {
+			return lines, l.Next
+		}
+		lines = append(lines, l)
+	}
+	return lines, ""
+}
+
+// pagesOf are the accounts of the whole list, read page by page.
+func pagesOf(t *testing.T, s *binary.Server, limit int, args ...string) (accounts []string) {
+	t.Helper()
+	for next := ""; ; {
+		page, more := listUsers(t, s, append(args, "--limit", strconv.Itoa(limit), "--after", next)...)
+		for _, l := range page {
+			accounts = append(accounts, l.Account)
+		}
+		if len(page) > limit || more != "" && len(page) < limit {
+			t.Errorf("%v: a page has %d lines, at most %d are asked for", args, len(page), limit)
+		}
+		if next = more; next == "" {
+			return accounts
+		}
 	}
 }

@@ -369,7 +369,7 @@ func TestCompression(t *testing.T) {
 	}
 	compress["traefik"] = func(conf string) string {
 		conf = replace(t, conf, "middlewares: [holdfast]", "middlewares: [holdfast, compress]")
-		return replace(t, conf, "  middlewares:\n", "  middlewares:\n    compress:\n      compress: {}\n")
+		return replace(t, conf, "  middlewares:\n", "  middlewares:\n    compress: {compress: {}}\n")
 	}
 	each(t, func(t *testing.T, p proxy) {
 		s := p.build(t, "https://example.org/sync", compress[p.name], "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -236,9 +237,9 @@ func (l *list) print(rows []row) error {
 			}
 		}
 		if r.here && r.Counted {
-			bytes, records = l.size(r.Bytes), fmt.Sprint(r.Records)
+			bytes, records = l.size(r.Bytes), strconv.FormatInt(r.Records, 10)
 		}
-		l.line(w, fmt.Sprint(r.UID), r.Account().FxAUID, r.Node, bytes, quota, records, used,
+		l.line(w, strconv.FormatInt(r.UID, 10), r.Account().FxAUID, r.Node, bytes, quota, records, used,
 			service.FormatMillis(r.CreatedAt), service.FormatMillis(r.ReplacedAt))
 	}
 	return w.Flush()
@@ -249,7 +250,7 @@ func (c *command) size(n int64) string {
 	if c.OnTerminal() {
 		return service.FormatBytes(n)
 	}
-	return fmt.Sprint(n)
+	return strconv.FormatInt(n, 10)
 }
 
 // rowLine is a row as JSON; null is what is not known.
