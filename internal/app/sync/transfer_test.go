@@ -1,4 +1,4 @@
-package syncstorage_test
+package sync_test
 
 import (
 	"bytes"
