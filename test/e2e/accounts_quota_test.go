@@ -75,8 +75,8 @@ func TestOwnQuota(t *testing.T) {
 		{[]string{account, "1.5GiB"}, `invalid quota "1.5GiB": expected a number of bytes`},
 		{[]string{account, "0"}, `invalid quota "0"`},
 		{[]string{"nobody", "5"}, "account nobody has no storage here"},
-		{[]string{"--uid", "0", "5"}, "--uid: invalid value 0"},
-		{[]string{account, "--fxa-uid", "x"}, "need --uid"},
+		{[]string{"--uid", "0", "5"}, "--uid: must be at least 1"},
+		{[]string{account, "--fxa-uid", "x"}, "require --uid"},
 	} {
 		r := binary.Run(t, s.Env, append([]string{"sync", "user", "quota"}, tc.args...)...)
 		if r.Status == 0 || !strings.Contains(r.Stderr, tc.want) {
