@@ -63,8 +63,11 @@ const citusMarker = "-- citus"
 // Migrate applies the pending migrations of the service, a transaction each, and
 // returns them. Two processes may do so at once: every transaction takes the lock and
 // reads the ledger again. The lock belongs to the transaction, so it works through a
-// pooler.
+// pooler. Without pending migrations it does not wait for the lock.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
+	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
+		return nil, nil
+	}
 	patient := &DB{pool: db.pool, opts: db.opts, prepares: db.prepares}
 	patient.opts.StatementTimeout = longestMigration
 	for tries := 1; ; {
