@@ -6,12 +6,12 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Error is something in a JSON text, or in a request that carries one, that is
-// not as it must be. Reason is half a sentence for the client ("must be a UUID").
-// It quotes nothing of what the client sent, because it goes to the log; the
-// pointer does, and is for the client only.
+// Error reports an invalid part of a JSON text, or of a request that contains one.
+// Reason completes a sentence for the client ("must be a UUID"). It never quotes
+// what the client sent, because it is logged. Pointer does, and goes to the client
+// only.
 type Error struct {
-	Pointer string // RFC 6901, to the place in the text that was read; "" is all of it
+	Pointer string // RFC 6901, relative to the parsed text; "" means the whole text
 	Reason  string
 }
 
@@ -20,23 +20,24 @@ func (e *Error) Error() string { return e.Reason }
 // FaultCode implements fault.Coder.
 func (*Error) FaultCode() fault.Code { return fault.Invalid }
 
-// Under is the error with its place in a text around the one that was read,
-// such as a request that has the value under "/value".
+// Under returns the error with its pointer relative to an enclosing text, such as
+// a request that has the value under "/value".
 func (e *Error) Under(pointer string) *Error {
 	return &Error{Pointer: pointer + e.Pointer, Reason: e.Reason}
 }
 
 func refuse(reason string) *Error { return &Error{Reason: reason} }
 
-// ErrTooLarge is what every LimitError is.
+// ErrTooLarge matches every LimitError with errors.Is.
 var ErrTooLarge error = fault.New(fault.TooLarge, "the JSON value is too large")
 
-// LimitError is something that is larger than its limit: a text, a value, a list in a request.
+// LimitError reports something that exceeds its limit: a text, a value, or a list
+// in a request.
 type LimitError struct {
-	Pointer string // as that of Error
-	Limit   int64  // the most that is allowed
-	Size    int64  // of what was sent; 0: not known, because it was not read to its end
-	Unit    string // of both, in the plural: "bytes", "items"
+	Pointer string // as in Error
+	Limit   int64  // the maximum allowed
+	Size    int64  // actual size; 0: unknown, because the input was not read to its end
+	Unit    string // unit of both, in the plural: "bytes", "items"
 }
 
 func (e *LimitError) Error() string {
@@ -50,11 +51,11 @@ func (e *LimitError) Error() string {
 // FaultCode implements fault.Coder.
 func (*LimitError) FaultCode() fault.Code { return fault.TooLarge }
 
-// Is makes every LimitError ErrTooLarge.
+// Is reports true for ErrTooLarge.
 func (*LimitError) Is(target error) bool { return target == ErrTooLarge }
 
-// Under is the error with its place in a text around the one that was read, as
-// Error.Under has it.
+// Under returns the error with its pointer relative to an enclosing text, like
+// Error.Under.
 func (e *LimitError) Under(pointer string) *LimitError {
 	under := *e
 	under.Pointer = pointer + e.Pointer

@@ -8,20 +8,21 @@ import (
 
 // Increment adds to a number in a value.
 type Increment struct {
-	Pointer  Pointer // to the number
+	Pointer  Pointer // location of the number
 	By       Number
-	Min, Max Number // bounds of the sum, both allowed; empty: none
-	Create   bool   // what is missing is made: objects on the way, and at its end a 0 to begin with
+	Min, Max Number // inclusive bounds of the sum; empty: unbounded
+	Create   bool   // create what is missing: the objects on the path, and the number itself, starting at 0
 }
 
-// Apply is the value with the sum in place of the number, and the sum. An empty
-// v is no value, and is missing as a whole.
+// Apply returns the value with the number replaced by the sum, and the sum. An
+// empty v means that there is no value.
 //
-// Errors have their place in the increment as a request spells it: "/pointer",
-// "/by", "/min" or "/max", and "" for all of it. An *Error refuses one whose number
-// is not there, is not a number, or has a sum beyond the bounds of Number; what is
-// there and not an array or object is not replaced on the way. A *BoundError
-// refuses a sum beyond Min or Max, a *LimitError a result of more than limit bytes.
+// The pointer of an error is relative to the increment as a request spells it:
+// "/pointer", "/by", "/min" or "/max", or "" for the whole increment. Apply
+// returns an *Error if the number is missing, is not a number, or if the sum
+// exceeds the bounds of Number. It never replaces an existing scalar on the path.
+// It returns a *BoundError if the sum is beyond Min or Max, and a *LimitError if
+// the result exceeds limit bytes.
 func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	text := []byte(v)
 	place, missing, err := in.find(text)
@@ -55,10 +56,10 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 
 func refusePointer(reason string) *Error { return &Error{Pointer: "/pointer", Reason: reason} }
 
-// BoundError refuses an increment whose sum would be beyond one of its bounds. That
-// depends on the number that is stored.
+// BoundError reports an increment whose sum would be beyond one of its bounds.
+// That depends on the stored number.
 type BoundError struct {
-	Pointer string // to the bound, as Increment.Apply has it
+	Pointer string // location of the bound, as in Increment.Apply
 	Reason  string
 }
 
@@ -67,16 +68,16 @@ func (e *BoundError) Error() string { return e.Reason }
 // FaultCode implements fault.Coder.
 func (*BoundError) FaultCode() fault.Code { return fault.Invalid }
 
-// Under is as Error.Under.
+// Under works like Error.Under.
 func (e *BoundError) Under(pointer string) *BoundError {
 	return &BoundError{pointer + e.Pointer, e.Reason}
 }
 
 var errNothing = refusePointer("does not exist in the value: set create to start a missing object member at 0")
 
-// find follows the pointer as far as there is something. When not all of it is
-// there and may be made, missing is the rest, and the place is of the object
-// into which it goes. missing is empty and not nil when there is no value.
+// find follows the pointer as far as the value exists. If the rest may be created,
+// missing is the rest and place is the object that receives it. If there is no
+// value at all, missing is empty but not nil.
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {
@@ -115,7 +116,7 @@ func (in *Increment) sum(number Number) (Number, error) {
 	return sum, nil
 }
 
-// nest is a number inside of objects with one member each.
+// nest returns a number nested in objects with one member each.
 func nest(names Pointer, number Number) (out []byte) {
 	for _, name := range names {
 		out = append(appendString(append(out, '{'), name), ':')

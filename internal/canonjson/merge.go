@@ -1,16 +1,16 @@
 package canonjson
 
-// Merge applies a merge patch by RFC 7396: the members of a patch that is an
-// object replace those of v, those that are null remove them, and objects are
-// merged into objects; any other patch takes the place of v. Errors are those of
-// Parse for the result, with places in it.
+// Merge applies a merge patch (RFC 7396). If the patch is an object, its members
+// replace those of v, null members remove them, and objects are merged into
+// objects. Any other patch replaces v. Errors are those of Parse for the result,
+// with pointers into it.
 func (v Value) Merge(patch Value, limit int) (Value, error) {
 	merged := merge(make([]byte, 0, len(v)+len(patch)), []byte(v), []byte(patch))
 	return canonical(merged, limit)
 }
 
-// merge appends the target with a patch applied to it; an empty target is none.
-// Members are in one order in both, so it goes through both at once.
+// merge appends the target with the patch applied to it. An empty target means
+// that there is none. Members have the same order in both, so one pass suffices.
 func merge(out, target, patch []byte) []byte {
 	if patch[0] != '{' {
 		return append(out, patch...)
@@ -22,7 +22,7 @@ func merge(out, target, patch []byte) []byte {
 	out = append(out, '{')
 	begin := len(out)
 	for change := walk(patch, 0); old.ok || change.ok; {
-		var which int // 0: the next member is in both; less: only in old; more: only in change
+		var which int // 0: the next member is in both; negative: only in old; positive: only in change
 		switch {
 		case !change.ok:
 			which = -1

@@ -8,34 +8,34 @@ import (
 	"strconv"
 )
 
-// Number is a JSON number in its canonical spelling, with its exact decimal
-// value: as digits, without superfluous zeros, and with an exponent only where
-// that spares more than 20 zeros. An exponent follows a number with one digit,
-// not 0, before the point, and has no plus sign. Digits are what matters in
-// JSON from most programs, so most numbers are spelled as they came, and as
-// PostgreSQL's numeric spells them.
+// Number is a JSON number in canonical spelling, with its exact decimal value:
+// plain digits without superfluous zeros, and an exponent only where it saves more
+// than 20 zeros. A number with an exponent has one digit, not 0, before the point,
+// and no plus sign. Most programs write plain digits, so most numbers keep their
+// spelling, which is also that of PostgreSQL's numeric.
 //
-// A number has at most 400 digits, not counting zeros at either end, and is 0
-// or at least 1e-308 and less than 1e309 without its sign: engines keep more,
-// but ten bytes could then stand for a hundred thousand. The empty Number is
-// none.
+// A number has at most 400 digits, not counting zeros at either end. Its absolute
+// value is 0, or at least 1e-308 and less than 1e309. Engines allow more, but then
+// ten bytes could expand to a hundred thousand. The empty Number means that there
+// is none.
 type Number string
 
-// The bounds of a number.
+// Bounds of a number.
 const (
 	MaxDigits   = 400
 	MaxExponent = 308
 
-	// ZerosPerByte is how many zeros the exponents of a value may stand for, for each
-	// byte that it may have. A value full of numbers between 1e-45 and 1e38, as they
-	// are kept in four bytes, has fewer.
+	// ZerosPerByte is how many zeros the exponents of a value may expand to, per
+	// byte of the value's size limit. A value full of four-byte floats (1e-45 to
+	// 1e38) stays below that.
 	ZerosPerByte = 8
 
-	maxZeros  = 20    // that are written out
-	maxNumber = 1_024 // bytes of a canonical number are less
+	maxZeros  = 20    // that are written out instead of an exponent
+	maxNumber = 1_024 // a canonical number is shorter than this, in bytes
 )
 
-// zerosAllowed is ZerosPerByte of a value of at most limit bytes.
+// zerosAllowed returns the zeros that a value of at most limit bytes may expand
+// to.
 func zerosAllowed(limit int) int {
 	if limit > math.MaxInt/ZerosPerByte {
 		return math.MaxInt
@@ -43,7 +43,7 @@ func zerosAllowed(limit int) int {
 	return ZerosPerByte * limit
 }
 
-// ParseNumber reads a JSON text that is a number; the error is as of Parse.
+// ParseNumber parses a JSON text that is a number. It returns the errors of Parse.
 func ParseNumber(text []byte) (Number, error) {
 	v, err := Parse(text, maxNumber)
 	if err == nil && !v.isNumber() {
@@ -56,26 +56,26 @@ func (v Value) isNumber() bool { return v != "" && (v[0] == '-' || isDigit(v[0])
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// decimal is a number taken apart: 0.DIGITS times 10 to the point. Digits begin
-// and end with another one than 0; zero has none.
+// decimal is a decomposed number: 0.DIGITS times 10 to the power of point. Digits
+// neither begin nor end with 0; zero has no digits.
 type decimal struct {
 	negative bool
 	digits   []byte
 	point    int
 }
 
-// literal is a number as a text spells it.
+// literal is a number as the text spells it.
 type literal struct {
 	negative        bool
-	whole, fraction []byte // digits before and behind the point
+	whole, fraction []byte // digits before and after the point
 	exponent        int
-	length          int // of the spelling
+	length          int // length of the literal
 	simple          bool
 }
 
-// readLiteral reads the number that a text begins with; length is 0 when there
-// is none by the grammar of JSON. It is simple if it has no exponent and so few
-// digits that it can only have zeros too many.
+// readLiteral reads the number at the beginning of a text. length is 0 if there is
+// no valid JSON number. The literal is simple if it has no exponent and so few
+// digits that only superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0
 	if len(text) > 0 && text[0] == '-' {
@@ -109,7 +109,7 @@ func readLiteral(text []byte) (l literal) {
 	return l
 }
 
-// canonical reports whether a simple number has no zero or sign too many.
+// canonical reports whether a simple number has no superfluous zero or sign.
 func (l *literal) canonical() bool {
 	if l.fraction != nil {
 		return l.fraction[len(l.fraction)-1] != '0'
@@ -117,7 +117,7 @@ func (l *literal) canonical() bool {
 	return l.whole[0] != '0' || !l.negative
 }
 
-// decimal takes the number apart, with its digits in scratch.
+// decimal decomposes the number and writes its digits to scratch.
 func (l *literal) decimal(scratch []byte) decimal {
 	digits := append(append(scratch[:0], l.whole...), l.fraction...)
 	d := decimal{negative: l.negative, digits: digits, point: len(l.whole) + l.exponent}
@@ -125,7 +125,7 @@ func (l *literal) decimal(scratch []byte) decimal {
 	return d
 }
 
-// number reads a number.
+// number parses a number.
 func (p *parser) number() bool {
 	text := p.text[p.at:]
 	l := readLiteral(text)
@@ -156,8 +156,8 @@ func countDigits(text []byte) int {
 	return n
 }
 
-// readExponent reads what follows the e, n bytes; 0 when it is wrong. What is
-// larger than any text is long remains so.
+// readExponent reads the n bytes after the e; n is 0 if they are invalid.
+// Exponents larger than any text is long are capped, but stay larger than that.
 func readExponent(text []byte) (exponent, n int) {
 	start := 0
 	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
@@ -176,7 +176,7 @@ func readExponent(text []byte) (exponent, n int) {
 	return exponent, start + digits
 }
 
-// trim removes the zeros at both ends of the digits.
+// trim removes zeros from both ends of the digits.
 func (d *decimal) trim() {
 	for len(d.digits) > 0 && d.digits[0] == '0' {
 		d.digits = d.digits[1:]
@@ -190,7 +190,7 @@ func (d *decimal) trim() {
 	}
 }
 
-// outOfBounds says why a trimmed number is refused, or "".
+// outOfBounds returns the reason why a trimmed number is rejected, or "".
 func (d *decimal) outOfBounds() string {
 	switch exponent := d.point - 1; {
 	case len(d.digits) > MaxDigits:
@@ -206,7 +206,7 @@ func (d *decimal) short() bool {
 	return d.point > len(d.digits)+maxZeros || d.point < -maxZeros
 }
 
-// written is the length of a trimmed number without an exponent.
+// written returns the length of a trimmed number without an exponent.
 func (d *decimal) written() int {
 	n := len(d.digits)
 	switch {
@@ -251,7 +251,7 @@ func (d *decimal) appendTo(out []byte) []byte {
 
 var zeros = bytes.Repeat([]byte{'0'}, maxZeros)
 
-// Add is the exact sum; a *Error refuses one that is out of bounds.
+// Add returns the exact sum, or an *Error if it is out of bounds.
 func (n Number) Add(m Number) (Number, error) {
 	a, b, exponent := align(n, m)
 	text := a.Add(a, b).Append(nil, 10)
@@ -264,13 +264,13 @@ func (n Number) Add(m Number) (Number, error) {
 	return Number(d.appendTo(nil)), nil
 }
 
-// Compare orders two numbers by their value.
+// Compare compares two numbers by value.
 func (n Number) Compare(m Number) int {
 	a, b, _ := align(n, m)
 	return a.Cmp(b)
 }
 
-// align makes two numbers integers times ten to one exponent. They have about a
+// align scales two numbers to integers with a common exponent. They have about a
 // thousand digits at most.
 func align(n, m Number) (a, b *big.Int, exponent int) {
 	x, y := n.decimal(), m.decimal()
@@ -283,11 +283,11 @@ func (n Number) decimal() decimal {
 	return l.decimal(nil)
 }
 
-// unit is the exponent of the last digit.
+// unit returns the exponent of the last digit.
 func (d *decimal) unit() int { return d.point - len(d.digits) }
 
-// scaled is the number in units of ten to the exponent, which is not above its
-// own.
+// scaled returns the number in units of ten to the exponent, which must not exceed
+// the number's own.
 func (d *decimal) scaled(exponent int) *big.Int {
 	i := new(big.Int)
 	if len(d.digits) == 0 {

@@ -9,32 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads a JSON text once and writes the canonical one beside it. Its
-// methods read one thing each and return false when it is refused; the path to
-// it is then noted from the inside out while they return.
+// parser reads a JSON text once and writes the canonical text. Each method reads
+// one element and returns false if it is rejected. While the methods return, they
+// record the path to it, innermost name first.
 type parser struct {
 	text []byte
 	at   int // the next byte of text
 
-	out    []byte // canonical, so far
-	limit  int    // bytes of out that are allowed; what is longer is read to its end for its size
-	zeros  int    // that exponents in out may stand for
-	spared int    // zeros that they do stand for
+	out    []byte // canonical text so far
+	limit  int    // maximum bytes of out; a longer text is read to its end to determine its size
+	zeros  int    // maximum zeros that exponents in out may expand to
+	spared int    // zeros that they expand to so far
 
-	members []member // of the objects that are being read, the outer ones first
-	moved   []byte   // where members change places
-	digits  []byte   // of the number that is being read
+	members []member // members of the objects being read, outermost first
+	moved   []byte   // scratch space for reordering members
+	digits  []byte   // digits of the number being read
 
-	reason string   // why the text is refused
-	path   []string // to what is refused, the innermost name first
+	reason string   // why the text is rejected
+	path   []string // path to the rejected element, innermost name first
 }
 
-// member is a member of an object, as places in parser.out.
+// member is a member of an object, as offsets into parser.out.
 type member struct {
-	start int // of the name, at its quote
+	start int // offset of the name's opening quote
 	colon int
-	end   int // behind the value
-	name  int // bytes of the name without quotes and escapes
+	end   int // offset after the value
+	name  int // length of the name without quotes and escapes
 }
 
 func (p *parser) refuse(reason string) bool {
@@ -42,7 +42,8 @@ func (p *parser) refuse(reason string) bool {
 	return false
 }
 
-// invalid is why the text is refused. One that is too large and not JSON behind that is too large.
+// invalid returns why the text is rejected. If the text is both too large and not
+// valid JSON after that, it returns the size error.
 func (p *parser) invalid() error {
 	slices.Reverse(p.path)
 	switch pointer := Pointer(p.path).String(); {
@@ -55,8 +56,8 @@ func (p *parser) invalid() error {
 	}
 }
 
-// next is the next byte behind white space; 0 at the end, which is no byte of
-// JSON either.
+// next skips white space and returns the next byte. It returns 0 at the end; 0 is
+// not valid in JSON either.
 func (p *parser) next() byte {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; c {
@@ -76,7 +77,7 @@ func (p *parser) end() bool {
 	return true
 }
 
-// value reads what is inside of depth arrays and objects.
+// value parses a value at the given nesting depth.
 func (p *parser) value(depth int) bool {
 	var ok bool
 	switch c := p.next(); c {
@@ -109,7 +110,7 @@ func (p *parser) word(word string) bool {
 	return true
 }
 
-// open steps into an array or object; more is false if it is empty.
+// open enters an array or object; more is false if it is empty.
 func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	if depth == MaxDepth {
 		return false, p.refuse("is nested too deeply: the limit is " + strconv.Itoa(MaxDepth) + " levels")
@@ -124,7 +125,7 @@ func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	return false, true
 }
 
-// following steps over the comma or the closing bracket behind an element.
+// following skips the comma or the closing bracket after an element.
 func (p *parser) following(closing byte) (more, ok bool) {
 	c := p.next()
 	if c != ',' && c != closing {
@@ -169,7 +170,7 @@ func (p *parser) object(depth int) bool {
 	return ok
 }
 
-// name reads the name of a member and its colon.
+// name reads a member's name and its colon.
 func (p *parser) name(m *member) bool {
 	if p.next() != '"' {
 		return p.refuse(notJSON)
@@ -197,14 +198,15 @@ func (p *parser) order(a, b member) int {
 	return compareNames(p.out[a.start+1:a.colon-1], p.out[b.start+1:b.colon-1])
 }
 
-// compareNames orders canonical names, without their quotes, as jsonb does.
+// compareNames compares canonical names without their quotes, in the order of
+// jsonb.
 func compareNames(a, b []byte) int {
 	a, b = unescape(a), unescape(b)
 	return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
 }
 
-// sort brings the members of one object, which end in its closing bracket, into
-// their order, and refuses names that are there twice.
+// sort sorts the members of one object, which ends in its closing bracket, and
+// rejects duplicate names.
 func (p *parser) sort(members []member) bool {
 	from := members[0].start
 	slices.SortFunc(members, p.order)
@@ -220,7 +222,7 @@ func (p *parser) sort(members []member) bool {
 	return true
 }
 
-// plain says of a byte that a string has it as it is, and that it is ASCII.
+// plain reports whether a byte is ASCII and stands for itself in a string.
 var plain = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -228,10 +230,10 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// str reads a string. Its canonical spelling has escapes bytes more than what it
-// says, quotes not counted.
+// str reads a string. escapes is the number of bytes that escaping adds to the
+// canonical spelling, not counting the quotes.
 func (p *parser) str() (escapes int, ok bool) {
-	text, from := p.text, p.at // the quote is copied with what follows
+	text, from := p.text, p.at // the quote is copied with the text after it
 	i := from + 1
 	for i < len(text) {
 		c := text[i]
@@ -266,8 +268,8 @@ func (p *parser) str() (escapes int, ok bool) {
 	return 0, p.refuse(notJSON)
 }
 
-// escape reads an escape; its canonical spelling has more bytes than what it
-// says.
+// escape reads an escape sequence. more is the number of bytes that escaping adds
+// to the canonical spelling.
 func (p *parser) escape() (more int, ok bool) {
 	if p.at+1 >= len(p.text) {
 		return 0, p.refuse(notJSON)
@@ -298,7 +300,7 @@ func (p *parser) escape() (more int, ok bool) {
 	return len(p.out) - before - utf8.RuneLen(r), true
 }
 
-// hex reads the four digits behind \u, and the second half of a surrogate pair.
+// hex reads the four digits after \u, and the second half of a surrogate pair.
 func (p *parser) hex() (rune, bool) {
 	r, ok := hex4(p.text[p.at:])
 	if !ok {
@@ -341,10 +343,10 @@ func hex4(text []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// shortEscapes are the letters behind \ of the characters that have one.
+// shortEscapes maps a character to the letter of its short escape.
 var shortEscapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
-// appendEscaped appends a character of a string in its canonical spelling.
+// appendEscaped appends a character of a string in canonical spelling.
 func appendEscaped(out []byte, r rune) []byte {
 	switch {
 	case r < utf8.RuneSelf && shortEscapes[r] != 0:
@@ -355,7 +357,7 @@ func appendEscaped(out []byte, r rune) []byte {
 	return utf8.AppendRune(out, r)
 }
 
-// appendString appends a string of valid UTF-8 in its canonical spelling.
+// appendString appends a string of valid UTF-8 in canonical spelling.
 func appendString(out []byte, s string) []byte {
 	out = append(out, '"')
 	for _, r := range s {
@@ -364,8 +366,8 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// unescape is what a canonical string says, without its quotes; the string
-// itself when it has no escapes.
+// unescape decodes a canonical string without its quotes. It returns the argument
+// itself if it has no escapes.
 func unescape(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
@@ -379,7 +381,7 @@ func unescape(s []byte) []byte {
 		i++
 		if s[i] == 'u' {
 			r, _ := hex4(s[i+1:])
-			out = append(out, byte(r)) // only those before the space are spelled so
+			out = append(out, byte(r)) // only control characters below the space are spelled this way
 			i += 4
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Pointer is a place in a JSON text by RFC 6901: the names and indexes on the
-// way to it, unescaped. The empty pointer is the whole text.
+// Pointer is a location in a JSON text (RFC 6901): the unescaped names and indexes
+// on the path. The empty pointer is the whole text.
 type Pointer []string
 
 var (
@@ -15,7 +15,8 @@ var (
 	pointerUnescapes = strings.NewReplacer("~0", "~", "~1", "/")
 )
 
-// ParsePointer reads "" or "/name/0/name", in which ~0 is "~" and ~1 is "/".
+// ParsePointer parses "" or "/name/0/name", in which ~0 means "~" and ~1 means
+// "/".
 func ParsePointer(s string) (Pointer, error) {
 	if s == "" {
 		return nil, nil
@@ -35,17 +36,17 @@ func ParsePointer(s string) (Pointer, error) {
 	return tokens, nil
 }
 
-// String spells the pointer by RFC 6901.
+// String returns the pointer as RFC 6901 spells it.
 func (p Pointer) String() string {
 	var b strings.Builder
 	for _, token := range p {
 		b.WriteByte('/')
-		_, _ = pointerEscapes.WriteString(&b, token) // a Builder does not fail
+		_, _ = pointerEscapes.WriteString(&b, token) // a Builder never returns an error
 	}
 	return b.String()
 }
 
-// Lookup returns the value that a pointer leads to, if there is one.
+// Lookup returns the value at a pointer, if it exists.
 func (v Value) Lookup(p Pointer) (Value, bool) {
 	text := []byte(v)
 	place := span{0, len(text)}
@@ -59,8 +60,8 @@ func (v Value) Lookup(p Pointer) (Value, bool) {
 	return Value(place.of(text)), true
 }
 
-// element is the member or item that a token names in the array or object that
-// begins at from.
+// element returns the member or item that a token names in the array or object
+// that begins at from.
 func element(text []byte, from int, token string) (span, bool) {
 	switch text[from] {
 	case '{':
@@ -80,7 +81,7 @@ func element(text []byte, from int, token string) (span, bool) {
 	return span{}, false
 }
 
-// index reads a token as the index of an array.
+// index parses a token as an array index.
 func index(token string) (int, bool) {
 	if token == "" || token[0] == '0' && token != "0" || strings.Trim(token, "0123456789") != "" {
 		return 0, false

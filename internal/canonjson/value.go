@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Value is a JSON value in its canonical spelling, which is what its size is
-// counted by and what every engine keeps and gives back:
+// Value is a JSON value in canonical spelling. Its size is counted in this
+// spelling, and every engine stores and returns it:
 //
 //   - no white space;
 //   - the members of an object in the order of PostgreSQL's jsonb: shorter names
@@ -20,36 +20,37 @@ import (
 //     the sign of -0, unless an exponent spares more than 20 zeros: 1.0, 1e0 and
 //     10e-1 are 1, and 1000e300 is 1e303. See [Number].
 //
-// Two values are the same value if and only if their texts are the same. The
-// empty Value is none; other values are made by the functions of this package,
-// or read from where a Value was kept.
+// Two values are the same if and only if their texts are the same. The empty Value
+// means that there is none. Other values are created by the functions of this
+// package, or read from where a Value was stored.
 type Value string
 
 // EmptyObject is {}.
 const EmptyObject Value = "{}"
 
-// MarshalJSON is the text itself; without it a Value would become a string.
+// MarshalJSON returns the text itself; without it a Value would become a string.
 func (v Value) MarshalJSON() ([]byte, error) { return []byte(v), nil }
 
-// MaxDepth is how deep arrays and objects may be nested.
+// MaxDepth is the maximum nesting depth of arrays and objects.
 const MaxDepth = 32
 
-// spelling is how many bytes of a text make one of a canonical text at most
-// that is worth reading: what has every character that is not ASCII as \uXXXX
-// needs three, the rest is for white space.
+// spelling is the maximum ratio between the length of a text and the limit of its
+// canonical form; longer texts are not read. A text with every non-ASCII character
+// as \uXXXX needs 3; the rest is for white space.
 const spelling = 4
 
-// Parse reads a JSON text whose canonical spelling has at most limit bytes.
-// A *LimitError refuses one that is longer; its Size is that of the canonical
-// spelling, or of a text that is more than four times the limit, which is not read.
+// Parse parses a JSON text whose canonical spelling has at most limit bytes. If it
+// is longer, Parse returns a *LimitError. Its Size is that of the canonical
+// spelling, or of the text if that exceeds four times the limit and is not read.
 //
-// An *Error with the place refuses what is not JSON in UTF-8, a name
-// that an object has twice, depth over MaxDepth, U+0000 and lone surrogates in
-// strings, which jsonb does not keep, and numbers out of the bounds of [Number].
+// Parse returns an *Error with the location for a text that is not JSON in UTF-8,
+// a duplicate name in an object, nesting deeper than MaxDepth, U+0000 and lone
+// surrogates in strings, which jsonb cannot store, and numbers beyond the bounds
+// of [Number].
 //
-// jsonb writes exponents out. A *LimitError refuses a value in which they stand for
-// more than ZerosPerByte times limit zeros, so what jsonb gives back has less than ten
-// times the limit.
+// jsonb writes exponents out. Parse returns a *LimitError for a value whose
+// exponents expand to more than ZerosPerByte times limit zeros, so jsonb returns
+// less than ten times the limit.
 func Parse(text []byte, limit int) (Value, error) {
 	if len(text) > limit*spelling {
 		return "", tooLarge(len(text), limit)
@@ -57,8 +58,9 @@ func Parse(text []byte, limit int) (Value, error) {
 	return canonical(text, limit)
 }
 
-// Restore is the Value that an engine gave back in a spelling of its own. It was
-// accepted once, so there is no limit, and an error is our fault.
+// Restore returns the Value for a text that an engine returned in its own
+// spelling. It was accepted before, so there is no limit, and an error is a bug of
+// the server.
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)
 	if err != nil {
@@ -67,7 +69,8 @@ func Restore(text []byte) (Value, error) {
 	return v, nil
 }
 
-// parsers are parsers with their scratch, which is as large as what they read.
+// parsers holds parsers with their scratch memory, which is as large as what they
+// read.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 func canonical(text []byte, limit int) (Value, error) {
@@ -75,13 +78,13 @@ func canonical(text []byte, limit int) (Value, error) {
 	defer parsers.Put(p)
 	*p = parser{text: text, limit: limit, zeros: zerosAllowed(limit), out: p.out[:0], members: p.members[:0], moved: p.moved, digits: p.digits}
 	ok := p.value(0) && p.end()
-	p.text = nil // the pool keeps scratch, not what a client sent
+	p.text = nil // the pool keeps scratch memory, not client data
 	switch {
 	case ok && len(p.out) <= limit:
 		return Value(p.out), nil
 	case ok:
 		err := tooLarge(len(p.out), limit)
-		p.out, p.members, p.moved = nil, nil, nil // the pool keeps no scratch of this size
+		p.out, p.members, p.moved = nil, nil, nil // the pool keeps no scratch memory of this size
 		return "", err
 	}
 	return "", p.invalid()

@@ -1,28 +1,29 @@
 package canonjson
 
-// walker goes through the elements of an array or object in canonical text. It
-// stands on one of them, or behind the last.
+// walker iterates over the elements of an array or object in canonical text. It is
+// positioned at an element, or after the last.
 type walker struct {
 	text  []byte
-	ok    bool // there is an element
-	start int  // of it: of its name or its value
+	ok    bool // there is a current element
+	start int  // start of the element: of its name or its value
 	name  []byte
 	value span
 }
 
-// span is a place in a text.
+// span is a range of a text.
 type span struct{ from, to int }
 
 func (s span) of(text []byte) []byte { return text[s.from:s.to] }
 
-// walk stands on the first element of the array or object that begins at from.
+// walk returns a walker at the first element of the array or object that begins at
+// from.
 func walk(text []byte, from int) walker {
 	w := walker{text: text}
 	w.stand(from + 1)
 	return w
 }
 
-// next goes on to the next element.
+// next moves to the next element.
 func (w *walker) next() {
 	if w.ok = w.text[w.value.to] == ','; w.ok {
 		w.stand(w.value.to + 1)
@@ -35,7 +36,7 @@ func (w *walker) stand(at int) {
 		return
 	}
 	w.start = at
-	// A string before a colon is a name: in an array a comma or bracket follows.
+	// A string before a colon is a name; in an array a comma or bracket follows.
 	end := skip(w.text, at)
 	if w.text[end] == ':' {
 		w.name = w.text[at+1 : end-1]
@@ -45,12 +46,12 @@ func (w *walker) stand(at int) {
 	w.value = span{at, end}
 }
 
-// member is the element with its name, as the text has it.
+// member returns the element with its name, as spelled in the text.
 func (w *walker) member() []byte { return w.text[w.start:w.value.to] }
 
 func (w *walker) isNull() bool { return w.text[w.value.from] == 'n' }
 
-// skip is the place behind the canonical value that begins at at.
+// skip returns the offset after the canonical value that begins at at.
 func skip(text []byte, at int) int {
 	switch text[at] {
 	case '"':
