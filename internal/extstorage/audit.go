@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// The audit is a stream of events for each install, numbered as its changes
-// are: one for every put, and for every delete that found a record.
+// Each install has a stream of audit events, numbered like its changes: one event
+// for each put, and for each delete that found a record.
 const (
 	AuditTable  = "ext_storage_outbox"
 	AuditPut    = "extstorage.put"    // topic
 	AuditDelete = "extstorage.delete" // topic
 )
 
-// AuditKey is what the event of an operation is about.
+// AuditKey returns the key of an operation's audit event.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
-// AuditPayload is the payload of the event of an operation, with the revision that
-// was written or deleted. An engine that decides on the revision by itself builds
-// the same JSON there.
+// AuditPayload returns the payload of an operation's audit event, with the
+// revision that was written or deleted. An engine that computes the revision
+// itself builds the same JSON there.
 func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
 	b := make([]byte, 0, 192)
@@ -38,8 +38,8 @@ func (w *Write) AuditPayload(i int, r Revision) []byte {
 	return append(b, '}')
 }
 
-// Audited reports whether the write has appended an event: it has for each put,
-// and for each delete that found a record.
+// Audited reports whether the write appended an event: each put does, and each
+// delete that found a record.
 func (w *Write) Audited(a *Applied) bool {
 	if a.Replayed {
 		return false
@@ -52,11 +52,11 @@ func (w *Write) Audited(a *Applied) bool {
 	return false
 }
 
-// JSONString is a string in JSON.
+// JSONString encodes a string as JSON.
 func JSONString(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
-		return `"` + s + `"` // as nearly all are, which takes a tenth of the time
+		return `"` + s + `"` // the usual case, in a tenth of the time
 	}
-	text, _ := json.Marshal(s) // strings are always JSON
+	text, _ := json.Marshal(s) // marshaling a string cannot fail
 	return string(text)
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Bounds of what a process keeps of what it has read.
+// Limits of the caches of a process.
 const (
-	grantsKept   = 4096 // claims of a token are mostly less than a kilobyte, and never more than eight
+	grantsKept   = 4096 // the claims of a token are usually below a kilobyte and at most eight
 	installsKept = 10_000
-	revokedKept  = 8 << 20 // bytes of the IDs of their revoked tokens
+	revokedKept  = 8 << 20 // bytes of the IDs of revoked tokens
 	schemasKept  = 512     // documents of up to 64 KiB
-	freeKept     = 20_000  // namespaces that have no schema: most
+	freeKept     = 20_000  // namespaces without a schema, which is most of them
 
-	// CacheBytes is the most memory that these take: mostly claims and documents of
-	// the largest size.
+	// CacheBytes is the maximum memory of these caches; most of it is for claims
+	// and documents of maximum size.
 	CacheBytes = grantsKept*(8<<10) + schemasKept*MaxSchemaBytes + 8<<20
 
-	// installAge is how old a registered install may be that requests are judged
-	// by: so long after it, or one of its tokens, was revoked every process refuses it.
+	// installAge is the maximum age of a cached install. After an install or one of
+	// its tokens is revoked, every process refuses it within this time.
 	installAge = time.Second
 )
 
-// keep makes room for so many, more than 0.
+// keep returns a cache for n entries; n must be positive.
 func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](n)
 	if err != nil {
@@ -35,20 +35,21 @@ func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	return c
 }
 
-// seenInstall is an install as it was no earlier than at a time.
+// seenInstall is an install as read at a time or later.
 type seenInstall struct {
 	Install
-	revoked []string // IDs of its tokens, ascending
+	revoked []string // IDs of its revoked tokens, ascending
 	at      time.Time
 }
 
-// hasRevoked reports whether the token of an ID was revoked.
+// hasRevoked reports whether the token with this ID was revoked.
 func (in *seenInstall) hasRevoked(id string) bool {
 	_, found := slices.BinarySearch(in.revoked, id)
 	return found
 }
 
-// usable reports what an install refuses whatever a token says.
+// usable returns why the install refuses a request, regardless of the token's
+// grant.
 func (in *seenInstall) usable(t *Token) error {
 	for _, d := range []Deletion{in.Deletion, in.Tenant.Deletion} {
 		switch {
@@ -65,13 +66,13 @@ func (in *seenInstall) usable(t *Token) error {
 	if !t.Service {
 		after = max(after, in.TokensAfter)
 	}
-	if after != 0 && !t.Ends.IsZero() && At(t.Issued.Add(time.Second)) <= after { // an iat is in seconds
+	if after != 0 && !t.Ends.IsZero() && At(t.Issued.Add(time.Second)) <= after { // an iat has a resolution of one second
 		return ErrTokenRevoked
 	}
 	return nil
 }
 
-// size is the memory of the IDs of revoked tokens, in bytes.
+// size returns the memory of the revoked token IDs in bytes.
 func (in *seenInstall) size() (n int) {
 	for _, id := range in.revoked {
 		n += len(id) + 16
@@ -79,11 +80,11 @@ func (in *seenInstall) size() (n int) {
 	return n
 }
 
-// installCache keeps installs that were seen. It is safe for concurrent use.
+// installCache caches installs. It is safe for concurrent use.
 type installCache struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[Owner, seenInstall]
-	size int // of all of them
+	size int // of all entries
 }
 
 func newInstallCache() *installCache {
@@ -105,7 +106,7 @@ func (c *installCache) get(o Owner) (seenInstall, bool) {
 func (c *installCache) add(o Owner, in seenInstall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen.Remove(o) // Add would not take off its size
+	c.seen.Remove(o) // Add would not subtract its size
 	c.seen.Add(o, in)
 	for c.size += in.size(); c.size > revokedKept && c.seen.Len() > 1; {
 		c.seen.RemoveOldest()
@@ -118,14 +119,15 @@ func (c *installCache) remove(o Owner) {
 	c.seen.Remove(o)
 }
 
-// namespaceOf is a namespace of an install.
+// namespaceOf identifies a namespace of an install.
 type namespaceOf struct {
 	Owner
 	Namespace
 }
 
-// seenSchemas are the active schemas of namespaces, and which have none. What is
-// not so any more the Store refuses, so the two need no common lock.
+// seenSchemas caches the active schemas of namespaces, and which namespaces have
+// none. The Store rejects writes that rely on outdated entries, so the two caches
+// need no common lock.
 type seenSchemas struct {
 	schemas *lru.Cache[namespaceOf, Schema]
 	free    *lru.Cache[namespaceOf, struct{}]
@@ -135,7 +137,7 @@ func newSeenSchemas() seenSchemas {
 	return seenSchemas{keep[namespaceOf, Schema](schemasKept), keep[namespaceOf, struct{}](freeKept)}
 }
 
-// get is what was seen last; version 0 is no schema.
+// get returns the cached schema; version 0 means that there is none.
 func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
 	if sc, ok := s.schemas.Get(at); ok {
 		return sc, true
@@ -158,8 +160,9 @@ func (s *seenSchemas) remove(at namespaceOf) {
 	s.free.Remove(at)
 }
 
-// ParseGrant is the function of that name, which takes longer than the rest of a
-// token whose signature is known already. Grants are shared: they do not change.
+// ParseGrant caches the results of the function ParseGrant, because parsing takes
+// longer than the rest of checking a token with a cached signature. Grants are
+// shared and never modified.
 func (s *Service) ParseGrant(claims []byte) (Grant, error) {
 	if g, known := s.grants.Get(string(claims)); known {
 		return g, nil

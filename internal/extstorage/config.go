@@ -45,7 +45,8 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
 }
 
-// Rates are how often something may be done. A burst is how much at once.
+// Rates limit how often an operation is allowed. A burst is the number allowed at
+// once.
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
 	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
@@ -55,24 +56,25 @@ type Rates struct {
 	TenantBurst int `toml:"tenant_burst" doc:"Burst of requests of all installs of a tenant. A single install may use seven eighths of it."`
 }
 
-// TokenKey is a key by which somebody else signs tokens.
+// TokenKey is a key with which an external issuer signs tokens.
 type TokenKey struct {
 	ID  string `toml:"id" doc:"Key ID, which tokens name in kid. Empty: the name of the section."`
 	Alg string `toml:"alg" doc:"Algorithm: EdDSA, ES256 or HS256."`
 	Key string `toml:"key" secret:"true" doc:"Public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }
 
-// ownTokenKey begins the ids of the server's own keys.
+// ownTokenKey is the prefix of the IDs of the server's own keys.
 const ownTokenKey = "own-"
 
-// MinSchemaMemory is the least of the setting schema_memory: two of the largest
+// MinSchemaMemory is the minimum of the setting schema_memory: two of the largest
 // schemas.
 const MinSchemaMemory = 16 << 20
 
-// minSecret is the least length of a secret that signs, in bytes.
+// minSecret is the minimum length of a signing secret in bytes.
 const minSecret = 32
 
-// TokenSecrets are the server's own, each once; the first signs.
+// TokenSecrets returns the server's own secrets without duplicates; the first
+// signs.
 func (c *Config) TokenSecrets() []string {
 	secrets := []string{c.TokenSecret}
 	for _, old := range c.OldTokenSecrets {
@@ -83,15 +85,15 @@ func (c *Config) TokenSecrets() []string {
 	return secrets
 }
 
-// OwnTokenKey is the id of the server's own key: tokens name the secret that has
-// signed them, and do not tell it.
+// OwnTokenKey returns the key ID of one of the server's own secrets. Tokens name
+// the secret that signed them without revealing it.
 func OwnTokenKey(secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("extstorage token key"))
 	return ownTokenKey + hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// KeyID is what tokens call the key of a section's name.
+// KeyID returns the key ID in tokens for the key of a configuration section.
 func (k *TokenKey) KeyID(name string) string {
 	if k.ID == "" {
 		return name
@@ -120,7 +122,7 @@ func DefaultConfig() Config {
 // IsEnabled reports whether the service is configured to be served.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports every setting that cannot be used.
+// Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := func(key, what string) { problems.Addf(key, "%s", what) }
@@ -181,8 +183,8 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// QuotaOf is the quota of a tier. A tier that is not configured any more has
-// that of none.
+// QuotaOf returns the quota of a tier. A tier that is no longer configured has the
+// default quota.
 func (c *Config) QuotaOf(tier string) Quota {
 	q, of := c.Quota, c.Tiers[tier]
 	if of.Bytes > 0 {

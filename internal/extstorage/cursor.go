@@ -7,23 +7,23 @@ import (
 	"encoding/binary"
 )
 
-// errCursor is a cursor that was not given for the same question.
+// errCursor means that a cursor was not issued for this query.
 var errCursor = refuse("must be a cursor from an earlier response to the same request")
 
-// encoding refuses bits that mean nothing: a cursor has one spelling.
+// encoding is strict about trailing bits, so that a cursor has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// sealer makes cursors: a place in an answer, opaque and signed, and bound to
-// the question that it is the answer to. The first key signs, all are accepted.
+// sealer creates cursors: an opaque, signed position in a result, bound to its
+// query. The first key signs; all are accepted.
 type sealer struct{ keys [][]byte }
 
-// seal is the cursor of a place.
+// seal returns the cursor for a position.
 func (s sealer) seal(place string, question ...string) string {
 	return encoding.EncodeToString(append(sign(s.keys[0], place, question), place...))
 }
 
-// open is the place of a cursor; errCursor when it was edited or is of another
-// question.
+// open returns the position of a cursor, or errCursor if it was edited or belongs
+// to another query.
 func (s sealer) open(cursor string, question ...string) (string, error) {
 	if len(cursor) > 2*(sha256.Size+MaxNamespace+4*MaxKey) {
 		return "", errCursor
@@ -41,7 +41,8 @@ func (s sealer) open(cursor string, question ...string) (string, error) {
 	return "", errCursor
 }
 
-// sign signs texts, each with its length, so that none can run into the next.
+// sign signs the texts, each prefixed with its length, so that they cannot run
+// into each other.
 func sign(key []byte, place string, question []string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, text := range append([]string{place}, question...) {

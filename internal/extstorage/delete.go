@@ -8,26 +8,26 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Deletion is how far the deletion of an install or a tenant is.
+// Deletion is the progress of deleting an install or a tenant.
 type Deletion struct {
 	StartedAt  Moment
-	FinishedAt Moment // 0: rows are left
+	FinishedAt Moment // 0: rows remain
 	Deleted    Holdings
 }
 
-// Holdings counts what an install or a tenant has in the database. What has expired and
-// was not removed yet counts.
+// Holdings counts the rows of an install or a tenant in the database. Expired rows
+// that have not been removed count.
 type Holdings struct {
-	Installs int64 `json:"installs,omitempty"` // of a tenant
+	Installs int64 `json:"installs,omitempty"` // for a tenant
 	Records  int64 `json:"records"`
 	Bytes    int64 `json:"bytes"` // of the records' values and metadata
 	Schemas  int64 `json:"schemas"`
 	Changes  int64 `json:"changes"`
-	Answers  int64 `json:"answers"` // to requests that had an idempotency key
-	Tokens   int64 `json:"tokens"`  // that were revoked
+	Answers  int64 `json:"answers"` // stored answers to requests with an idempotency key
+	Tokens   int64 `json:"tokens"`  // revoked tokens
 }
 
-// Add adds what another owner has.
+// Add adds the rows of another owner.
 func (h *Holdings) Add(more Holdings) {
 	h.Installs += more.Installs
 	h.Records += more.Records
@@ -38,89 +38,91 @@ func (h *Holdings) Add(more Holdings) {
 	h.Tokens += more.Tokens
 }
 
-// DeleteStep is what one step of a deletion may do.
+// DeleteStep limits one step of a deletion.
 type DeleteStep struct {
-	Rows      int64  // at most
-	Bytes     int64  // of records, about
-	Now       Moment // of the step
-	KeptUntil Moment // when the tombstone goes, if this is the last step
+	Rows      int64  // maximum
+	Bytes     int64  // of records, approximate
+	Now       Moment // time of the step
+	KeptUntil Moment // when to remove the tombstone, if this is the last step
 	Caller    Caller // for the audit
 }
 
-// Topics of the audit.
+// Topics of audit events.
 const (
 	AuditDeleteInstall = "extstorage.deleteInstall"
 	AuditDeleteTenant  = "extstorage.deleteTenant"
 )
 
-// DeletionPayload is the payload of the event that ends a deletion.
+// DeletionPayload returns the payload of the audit event at the end of a deletion.
 func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 	operation := "deleteInstall"
 	if o == Services(o.Tenant) {
 		operation = "deleteTenant"
 	}
-	text, _ := json.Marshal(map[string]any{ // has no error
+	text, _ := json.Marshal(map[string]any{ // cannot fail
 		"operation": operation, "startedAt": d.StartedAt, "caller": c.Kind, "callerId": c.ID, "deleted": d.Deleted,
 	})
 	return text
 }
 
-// ErrInstallDeleted is an install that is being deleted, or was, or whose tenant is or
-// was. No method of a Store changes it.
+// ErrInstallDeleted means that the install or its tenant is being deleted or was
+// deleted. No method of a Store changes it any more.
 var ErrInstallDeleted error = fault.New(fault.Denied, "the install has been deleted")
 
-// ErrInstallDeleting is what a client is told while the deletion goes on.
+// ErrInstallDeleting is the error for clients while the deletion is in progress.
 var ErrInstallDeleting error = fault.New(fault.Denied, "the install is being deleted")
 
-// Deletions removes installs and tenants, of which the owner is Services.
+// Deletions deletes installs and tenants. The owner of a tenant is Services.
 //
-// The deletion of an owner begins with Close: from then on all writes fail with
-// ErrInstallDeleted, those that wait for a lock included, and for a tenant no install
-// can come to be. DeleteSome is called until the Deletion is finished; it can be stopped
-// between any two steps. What is left of the owner is a tombstone: its number of
-// changes, and when it was deleted. It is swept at DeleteStep.KeptUntil.
+// Close starts the deletion of an owner: from then on all writes fail with
+// ErrInstallDeleted, including those that wait for a lock, and a tenant gets no
+// new installs. Call DeleteSome until the Deletion is finished; it may be
+// interrupted between any two steps. A tombstone remains, with the number of
+// changes and the time of deletion. It is swept at DeleteStep.KeptUntil.
 type Deletions interface {
-	// Close begins a deletion, or returns the one that has begun.
+	// Close starts a deletion, or returns the one in progress.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of one kind of a closed owner: records, schemas, changes,
-	// answers, or revoked tokens. If there are none it ends the deletion with an event
-	// of the audit. Of a tenant it deletes only what Services has, so its installs come
-	// first. ErrNotClosed when the deletion was not begun.
+	// DeleteSome deletes rows of one kind of a closed owner: records, schemas,
+	// changes, answers, or revoked tokens. When no rows are left, it finishes the
+	// deletion with an audit event. For a tenant it deletes only the rows of
+	// Services, so delete the tenant's installs first. It returns ErrNotClosed if
+	// the deletion was not started.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
-	// NextInstall is the first install of a tenant behind one that has anything in the
-	// database, a tombstone included; "" if there is none.
+	// NextInstall returns the first install of a tenant after the given one that
+	// has rows in the database, including a tombstone, or "" if there is none.
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts the rows of an owner: Services is the whole tenant, with its
-	// installs but for tombstones.
+	// Holdings counts the rows of an owner. Services stands for the whole tenant
+	// with its installs, without their tombstones.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
-	// Reopen ends a finished deletion before its tombstone is swept: the owner can be
-	// used again, by tokens that are issued from now on, and the numbers of its changes
-	// go on. It reports whether there was a tombstone. ErrInstallDeleted while the
-	// deletion goes on.
+	// Reopen reverts a finished deletion before its tombstone is swept. The owner
+	// can be used again with tokens issued from now on, and its change numbers
+	// continue. It reports whether there was a tombstone. It returns
+	// ErrInstallDeleted while the deletion is in progress.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 
-// ErrNotClosed is a step of a deletion that was not begun.
+// ErrNotClosed means that a step was requested for a deletion that was not
+// started.
 var ErrNotClosed error = fault.New(fault.Conflict, "the deletion was not begun, or was undone meanwhile")
 
-// Bounds of a step of a deletion. Of SQLite it holds the file's one writer for some
-// milliseconds.
+// Limits of a step of a deletion. On SQLite a step holds the only writer of the
+// file for some milliseconds.
 const (
 	deleteRows  = 256
 	deleteBytes = 4 << 20
 )
 
-// closedGrace is how long rows stay after an owner was closed: every process refuses
-// its readers by then, so that none of them sees a part.
+// closedGrace is how long rows remain after an owner was closed. By then every
+// process refuses its readers, so none sees a partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install with everything that belongs to it, and goes on where
-// an earlier call was stopped. progress is called after each step; when it returns false
-// the rest is left for the next call.
+// DeleteInstall deletes an install and all its data, and continues an interrupted
+// deletion. It calls progress after each step; if that returns false, the rest is
+// left for the next call.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -132,8 +134,8 @@ func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progres
 	return s.deleteSteps(ctx, o, by, d, progress)
 }
 
-// DeleteTenant deletes a tenant with all its installs as DeleteInstall does. progress
-// has what was deleted of all installs so far.
+// DeleteTenant deletes a tenant with all its installs, like DeleteInstall.
+// progress receives what was deleted from all installs so far.
 func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	whole, err := s.close(ctx, Services(t))
 	if err != nil || whole.FinishedAt != 0 {
@@ -168,11 +170,11 @@ func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progr
 	}
 }
 
-// close begins a deletion: here nobody may do anything at once, on other processes
+// close starts a deletion. Access ends in this process at once, in other processes
 // within installAge.
 func (s *Service) close(ctx context.Context, o Owner) (Deletion, error) {
-	defer s.signals.notify(o)  // clients that wait for changes
-	defer s.installs.remove(o) // also of an error, which may have come too late
+	defer s.signals.notify(o)  // wake waiting clients
+	defer s.installs.remove(o) // even on error: the change may have been committed
 	return s.opts.Deletions.Close(ctx, o, s.moment())
 }
 
@@ -207,13 +209,13 @@ func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletio
 	}
 }
 
-// Holdings counts what an install, or a tenant (Services), has in the database.
+// Holdings counts the rows of an install or a tenant (Services) in the database.
 func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }
 
-// DeletionOf is how far the deletion of an install, or of a tenant, is; the zero
-// Deletion if it was not begun.
+// DeletionOf returns the progress of the deletion of an install or a tenant, or
+// the zero Deletion if it was not started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
 	if fault.Is(err, fault.NotFound) {
@@ -222,8 +224,8 @@ func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	return in.Deletion, err
 }
 
-// RestoreTenant lets a tenant that was deleted be used again before its tombstone is
-// swept: by tokens that are made from now on, and without what was deleted. It reports
+// RestoreTenant makes a deleted tenant usable again before its tombstone is swept,
+// with tokens issued from now on. Deleted data does not come back. It reports
 // whether the tenant was deleted.
 func (s *Service) RestoreTenant(ctx context.Context, t TenantID) (bool, error) {
 	defer s.installs.remove(Services(t))

@@ -1,11 +1,12 @@
-// Package extstorage is the service in which extensions keep JSON records.
+// Package extstorage implements extension storage, a store for the JSON records of
+// extensions.
 //
-// A tenant has installs of extensions, an install has namespaces, and a
-// namespace has records under keys: a JSON value, JSON metadata, a revision,
-// and a time to live when it was given one. The protocol is JSON over HTTP and
-// our own; docs/extension-storage.md is what its users read.
+// A tenant has installs of extensions, an install has namespaces, and a namespace
+// has records under keys. A record has a JSON value, JSON metadata, a revision,
+// and optionally a time to live. The protocol is JSON over HTTP and specific to
+// Holdfast; docs/extension-storage.md is its user documentation.
 //
-// The service promises, on every backend:
+// The service guarantees, on every backend:
 //
 //   - conditional: a precondition (ifRevision, If-Match, If-None-Match) is judged under
 //     the same lock as the write, and no precondition meets an earlier life of a key;
@@ -16,10 +17,10 @@
 //   - recorded: every change has a number in its install's sequence, without
 //     gaps, by which it can be read for a while and is reported to the audit.
 //
-// A JSON text has one canonical form (package canonjson), made by the server and
-// not by an engine: the size that limits and quotas apply to, the order of
-// members and the exact decimal value of numbers are the same everywhere.
+// The server, not the engine, converts a JSON text to its one canonical form
+// (package canonjson). So the size for limits and quotas, the order of members and
+// the exact decimal value of numbers are the same on every engine.
 //
-// This package holds the types and the rules. What checks values by JSON Schema
-// is in jsonschema.
+// This package holds the types and the rules. Validation by JSON Schema is in
+// jsonschema.
 package extstorage

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// ExportHeader is what an export begins with.
+// ExportHeader is the beginning of an export.
 type ExportHeader struct {
-	Records    int64 // that are there when it begins
-	LastChange Seq   // of the install then
+	Records    int64 // number of records when the export begins
+	LastChange Seq   // last change of the install at that time
 }
 
-// ExportPage is a part of an export: schemas in the order of namespace and version,
-// and then records in the order of namespace and key.
+// ExportPage is a part of an export: first schemas by namespace and version, then
+// records by namespace and key.
 type ExportPage struct {
-	Header       *ExportHeader // of the first page
+	Header       *ExportHeader // on the first page
 	Schemas      []Schema
 	Records      []Record
-	TotalSchemas int64  // of all pages up to this one
+	TotalSchemas int64  // schemas of all pages up to this one
 	Total        int64  // records of all pages up to this one
-	Next         string // cursor of the next page; "" when this is the last
+	Next         string // cursor of the next page; "" on the last page
 }
 
-// exportPlace is where an export goes on: behind a schema, or when all of them came,
-// behind a record; and how many came before.
+// exportPlace is where an export continues: after a schema or, after all schemas,
+// after a record. It also counts what came before.
 type exportPlace struct {
 	schema  SchemaPosition
 	schemas int64
@@ -43,7 +43,7 @@ func (p *exportPlace) String() string {
 	return strings.Join([]string{"records", schemas, strconv.FormatInt(p.records, 10), string(p.record.Namespace), string(p.record.Key)}, "/")
 }
 
-// parseExportPlace reads what String returned. Neither a namespace nor a key has a
+// parseExportPlace parses the result of String. Namespaces and keys contain no
 // slash.
 func parseExportPlace(s string) (p exportPlace, err error) {
 	part := strings.Split(s, "/")
@@ -70,9 +70,9 @@ func parseExportPlace(s string) (p exportPlace, err error) {
 	return p, err
 }
 
-// Export reads a page of what the bearer may read of an install, of at most limit
-// records and PageBytes of them, and as many bytes of schemas. A page may be empty
-// and not be the last.
+// Export reads a page of the part of an install that the token may read: at most
+// limit records, PageBytes of records, and as many bytes of schemas. A page may be
+// empty without being the last.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -87,14 +87,14 @@ func (s *Service) Export(ctx context.Context, r Request, cursor string, limit in
 	return s.exportPage(ctx, p.Owner, cursor, limit, func(ns Namespace) bool { return p.In(ns)&Read != 0 })
 }
 
-// ExportInstall is Export of everything, for operators: an install that is revoked
-// can be exported, too.
+// ExportInstall exports everything, for operators. It works for revoked installs,
+// too.
 func (s *Service) ExportInstall(ctx context.Context, o Owner, cursor string) (ExportPage, error) {
 	return s.exportPage(ctx, o, cursor, MaxPage, func(Namespace) bool { return true })
 }
 
-// schemaPage is how many schemas a page of an export has at most, which is PageBytes
-// when they are as large as they may be.
+// schemaPage is the maximum number of schemas in a page: PageBytes of schemas of
+// maximum size.
 const schemaPage = PageBytes / MaxSchemaBytes
 
 func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit int, readable func(Namespace) bool) (page ExportPage, err error) {

@@ -8,34 +8,33 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Grant is what the bearer of a token may do: in each namespace that is named,
-// what is named.
+// Grant is what a token allows: accesses by namespace.
 type Grant struct {
 	Owner      Owner
-	Token      Token // zero: the request has none
+	Token      Token // zero: the request has no token
 	Namespaces map[Namespace]Access
 
-	// Every is access to all namespaces, named or not. No token has it: it is
-	// for services that speak for an install.
+	// Every is access to all namespaces. No token has it: it is for services that
+	// act for an install.
 	Every Access
 }
 
-// In is the access to a namespace.
+// In returns the access to a namespace.
 func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 
-// maxClaims is how long the claims of a token may be in bytes.
+// maxClaims is the maximum length of a token's claims in bytes.
 const maxClaims = 16 << 10
 
-// ParseGrant reads the claims of a verified token as they stand in it: tenant_id
-// and install_id, each a UUID, and ns, an object of accesses by namespace
-// ({"settings":"rw","log":"r"}). Claims of other names are not looked at. The
-// error is a *ValidationError with the place.
+// ParseGrant parses the claims of a verified token: tenant_id and install_id, each
+// a UUID, and ns, an object of accesses by namespace
+// ({"settings":"rw","log":"r"}). It ignores other claims. The error is a
+// *ValidationError with the location.
 func ParseGrant(claims []byte) (g Grant, err error) {
 	canonical, err := ParseMetadata(claims, maxClaims)
 	if err != nil {
 		return g, refused(err)
 	}
-	var members map[string]json.RawMessage // a struct would take names in any case
+	var members map[string]json.RawMessage // a struct would match names case-insensitively
 	if err := json.Unmarshal([]byte(canonical), &members); err != nil {
 		return g, refuse("is not JSON")
 	}
@@ -68,12 +67,12 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 	return g, nil
 }
 
-// claimTypes are the claims of a grant, and what each must be.
+// claimTypes maps the claims of a grant to their expected types.
 var claimTypes = map[string]string{
 	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object of access by namespace, such as {"settings":"rw"}`,
 }
 
-// refused makes of the error of a parser one that has a place.
+// refused converts an error of a parser to one that has a location.
 func refused(err error) error {
 	if fault.Is(err, fault.TooLarge) {
 		return refuse("is too large")
@@ -81,16 +80,17 @@ func refused(err error) error {
 	return err
 }
 
-// Refusals of what a token would do, all fault.Denied.
+// Errors for operations that a token does not allow, all fault.Denied.
 var (
-	// ErrRevoked is an install whose access an operator has ended.
+	// ErrRevoked means that an operator has revoked the install's access.
 	ErrRevoked error = fault.New(fault.Denied, "access to this install has been revoked")
-	// ErrAccess is a namespace in which the token may do something, but not this.
+	// ErrAccess means that the token allows some access to the namespace, but not
+	// this operation.
 	ErrAccess error = fault.New(fault.Denied, "the token does not allow this operation on the namespace: reads need r, writes need w, patches, increments and schema changes need rw")
 )
 
-// NamespaceDeniedError is a namespace in which a token may do nothing, or an
-// operator lets it do nothing.
+// NamespaceDeniedError means that the token, or an operator, allows no access to
+// the namespace.
 type NamespaceDeniedError struct{ Namespace Namespace }
 
 func (*NamespaceDeniedError) Error() string { return "the token grants no access to this namespace" }
@@ -98,15 +98,15 @@ func (*NamespaceDeniedError) Error() string { return "the token grants no access
 // FaultCode implements fault.Coder.
 func (*NamespaceDeniedError) FaultCode() fault.Code { return fault.Denied }
 
-// Pass is a grant that was held against what is registered of its install.
+// Pass is a grant that was checked against the registration of its install.
 type Pass struct {
 	Grant
 	install Install
-	reread  time.Time // when what the pass was checked against is to be read again
+	reread  time.Time // when the registration must be read again
 }
 
-// In is the access to a namespace: the lesser of what the token says and what
-// the operator lets it do.
+// In returns the access to a namespace: the intersection of what the token and the
+// operator allow.
 func (p *Pass) In(ns Namespace) Access {
 	a := p.Grant.In(ns)
 	if p.install.Namespaces != nil {
@@ -115,7 +115,8 @@ func (p *Pass) In(ns Namespace) Access {
 	return a
 }
 
-// need refuses what the pass does not allow: *NamespaceDeniedError, ErrAccess.
+// need returns *NamespaceDeniedError or ErrAccess if the pass does not allow the
+// access.
 func (p *Pass) need(ns Namespace, a Access) error {
 	switch has := p.In(ns); {
 	case has == 0:

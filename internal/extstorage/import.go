@@ -9,55 +9,56 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Import is what the steps of one import have in common.
+// Import is the state shared by the steps of one import.
 type Import struct {
-	// Preserve keeps the revisions and the moments of records and schemas. It is for
-	// operators: who else chose revisions could pretend that nothing was written.
+	// Preserve keeps the revisions and times of records and schemas. It is for
+	// operators: with chosen revisions a client could pretend that nothing was
+	// written.
 	Preserve bool
 
-	// LastChange is that of the header of the export. With Preserve the numbers of
-	// changes go on far behind it, so that no number of a change, and no ETag, means
-	// one thing there and another here.
+	// LastChange comes from the header of the export. With Preserve, change numbers
+	// continue far above it, so that no change number or ETag means different
+	// things on the two servers.
 	LastChange Seq
 
-	brought map[Namespace]SchemaVersion // schemas that came, and are active
+	brought map[Namespace]SchemaVersion // imported schemas that are active
 }
 
-// Imported counts what an import did with its records.
+// Imported counts the results of an import by record.
 type Imported struct {
 	Written int
-	Same    int // were there already, as they are: an import may come again
-	Expired int // were left out
-	Newer   int // have a greater revision here, and were left as they are
+	Same    int // unchanged, because they existed already: an import can be repeated
+	Expired int // skipped as expired
+	Newer   int // skipped because the record here has a greater revision
 }
 
-// Add adds what another step did.
+// Add adds the counts of another step.
 func (d *Imported) Add(n Imported) {
 	d.Written, d.Same, d.Expired, d.Newer = d.Written+n.Written, d.Same+n.Same, d.Expired+n.Expired, d.Newer+n.Newer
 }
 
-// Bounds of what an import may preserve.
+// Limits of preserved numbers and times.
 const (
-	maxImportedNumber = 1_000_000_000_000_000 // revisions and changes: what is counted from there on stays a number in every client
-	maxImportedSchema = 1_000_000_000         // versions of schemas
-	maxClockAhead     = 24 * time.Hour        // how far the clock of the other server may be ahead
-	maxBrought        = 10_000                // namespaces with a schema, of which an import remembers one each
+	maxImportedNumber = 1_000_000_000_000_000 // maximum revision and change number: numbers that count on from here still fit in every client's number type
+	maxImportedSchema = 1_000_000_000         // maximum schema version
+	maxClockAhead     = 24 * time.Hour        // maximum lead of the other server's clock
+	maxBrought        = 10_000                // namespaces with a schema that an import remembers
 
-	// seqLeap is how far behind the other install's last change numbers go on: it
-	// may have gone on, too, after it was exported.
+	// seqLeap is how far above the other install's last change the numbers
+	// continue, because that install may have changed after the export.
 	seqLeap = 1_000_000_000
 )
 
-// ErrDiverged is a record that has the same revision here and there, with other
-// contents.
+// ErrDiverged means that a record has the same revision on both servers but
+// different contents.
 var ErrDiverged error = fault.New(fault.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
-// Import puts records as Export gave them: at most as many as a batch may have,
-// all or none. A time to live ends when it ended there. Values are validated by the
-// active schema, unless that came with the import: then they may be older than it.
-// A record that was there before goes on with its own revisions, and a new one
-// begins with 1; with Preserve the revision and the moments are those of the export,
-// and no record goes back to an earlier revision. The failure of one is an
+// Import puts exported records: at most as many as a batch may have, all or
+// nothing. Records keep their expiration time. Values are validated by the active
+// schema, unless the schema was imported too: then values may be older than it.
+// Without Preserve, an existing record continues its own revisions and a new one
+// starts at 1. With Preserve, records get the revisions and times of the export,
+// and no record goes back to an earlier revision. The error of a record is an
 // *ItemError.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
@@ -67,7 +68,7 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 	if len(records) > s.limits.Items {
 		return done, tooMany("", "items", s.limits.Items, len(records))
 	}
-	r.IdempotencyKey = nil // what it does depends on what is there
+	r.IdempotencyKey = nil // the result depends on the stored records
 	if im.Preserve && im.LastChange > 0 {
 		r.after = im.LastChange + seqLeap
 	}
@@ -79,11 +80,12 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 	}
 }
 
-// importOnce fails with a *MismatchError when a record has changed since it was read.
+// importOnce fails with a *MismatchError if a record has changed since it was
+// read.
 func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import, records []Record) (done Imported, err error) {
 	now := s.moment()
 	var tasks []Task
-	var indexes []int // of the tasks' records
+	var indexes []int // of the tasks' records in records
 	for i := range records {
 		rec := &records[i]
 		if err := s.checkImported(p, im, rec, now); err != nil {
@@ -133,7 +135,7 @@ func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import
 	return done, nil
 }
 
-// checkImported checks what BulkPut does not see of a record.
+// checkImported checks the parts of a record that BulkPut does not check.
 func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) error {
 	if err := p.need(rec.Namespace, Read|Modify); err != nil {
 		return err
@@ -162,7 +164,7 @@ func checkMoments(created, updated, now Moment) error {
 	return nil
 }
 
-// ImportHeader takes what an export begins with.
+// ImportHeader sets the state that the header of an export provides.
 func (im *Import) ImportHeader(h ExportHeader) error {
 	if h.LastChange < 0 || h.LastChange > maxImportedNumber {
 		return &ValidationError{Pointer: "/lastChange", Reason: "must be from 0 to 1000000000000000"}
@@ -171,10 +173,10 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 	return nil
 }
 
-// ImportSchema registers a schema under the version that it has, with its status.
-// It reports whether that changed anything. A version that is registered with
-// another document is ErrSchemaConflict. Without Preserve it is made now, by the
-// caller.
+// ImportSchema registers a schema with its version and status, and reports whether
+// that changed anything. It returns ErrSchemaConflict if the version exists with a
+// different document. Without Preserve, the creation time is now and the creator
+// is the caller.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {
@@ -197,7 +199,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		return false, err
 	}
 	if sc.CreatedBy, err = parseUUID(sc.CreatedBy); err != nil {
-		sc.CreatedBy = "" // not everybody has one
+		sc.CreatedBy = "" // the caller may have none
 	}
 	if sc.Document, err = s.canonicalSchema(sc.Document); err != nil {
 		return false, Under("/schema", err)
@@ -209,7 +211,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		return false, err
 	}
 	changed, err = s.opts.Registry.Restore(ctx, p.Owner, sc, s.quota(&p.install, now), now)
-	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // also of an error, which may have come too late
+	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // even on error: the change may have been committed
 	if err == nil && sc.Status == Active {
 		if im.brought == nil {
 			im.brought = map[Namespace]SchemaVersion{}

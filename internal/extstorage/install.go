@@ -7,34 +7,34 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Registration is what an operator says of an install.
+// Registration is what an operator configures for an install.
 type Registration struct {
 	Tier       string
 	Overrides  Overrides
-	Namespaces map[Namespace]Access // what tokens may do at most; nil: what they say
+	Namespaces map[Namespace]Access // upper limit of what tokens allow; nil: no limit
 }
 
-// Install is what is registered of an install. One that is not registered is of
-// the default tier, and its tokens are enough.
+// Install is the registration of an install. An unregistered install is in the
+// default tier and needs only a valid token.
 type Install struct {
 	Registration
-	RevokedAt Moment // 0: not
+	RevokedAt Moment // 0: not revoked
 	CreatedAt Moment
 	UpdatedAt Moment
 
-	Deletion    Deletion    // zero: it is not deleted
-	TokensAfter Moment      // tokens that were issued before are refused; 0: none
-	Tenant      TenantState // only InstallState reads it
+	Deletion    Deletion    // zero: not deleted
+	TokensAfter Moment      // tokens issued before this are refused; 0: none
+	Tenant      TenantState // set by InstallState only
 }
 
-// TenantState is what is known of a tenant as a whole.
+// TenantState is the state of a whole tenant.
 type TenantState struct {
 	Deletion    Deletion
 	TokensAfter Moment
 }
 
-// Overrides are quotas that an operator has granted for a time; a field that is
-// 0 leaves the tier's.
+// Overrides are temporary quotas granted by an operator. A field that is 0 keeps
+// the tier's quota.
 type Overrides struct {
 	Quota
 	Until Moment // at most OverrideLifetime ahead
@@ -43,7 +43,7 @@ type Overrides struct {
 // OverrideLifetime is how long an override lasts unless it is renewed.
 const OverrideLifetime = 14 * 24 * time.Hour
 
-// Quota is the install's at a moment, with its tier's.
+// Quota returns the quota of the install at a time, given that of its tier.
 func (in *Install) Quota(tier Quota, now Moment) Quota {
 	o := in.Overrides
 	if o.Until.Reached(now) || o.Until == 0 {
@@ -61,51 +61,51 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 	return tier
 }
 
-// Installs keeps what is registered.
+// Installs stores registrations.
 type Installs interface {
-	// Install is a registered install; ErrNoInstall.
+	// Install returns a registered install, or ErrNoInstall.
 	Install(ctx context.Context, o Owner) (Install, error)
 
-	// InstallState reads what every request is checked against, at once: what is
-	// registered of an install and of its tenant, the zero Install if nothing is, and
-	// the IDs of the install's tokens that are revoked and have not expired, in the
-	// order of their bytes.
+	// InstallState reads everything that a request is checked against, in one
+	// snapshot: the registration of an install and its tenant, the zero Install if
+	// there is none, and the sorted IDs of its revoked tokens that have not
+	// expired.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
-	// SetInstall registers an install, or changes what is registered, as a whole.
-	// One that is revoked stays so unless restore gives it access again. restore also
-	// begins an install that was deleted anew, as Deletions.Reopen does. It returns
-	// what is registered then, and whether nothing was before. ErrInstallDeleted.
+	// SetInstall registers an install, or replaces its registration as a whole. A
+	// revoked install stays revoked unless restore is set. restore also reopens a
+	// deleted install like Deletions.Reopen. It returns the new registration and
+	// whether it was created. Errors: ErrInstallDeleted.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
-	// ListInstalls reads at most limit installs of a span that are registered, revoked,
-	// or were deleted, in its order, with their counters; with revoked only those whose
-	// access was ended. Services is not among them.
+	// ListInstalls reads at most limit installs of a span that are registered,
+	// revoked or deleted, in order, with their counters. With revoked set, it reads
+	// revoked installs only. Services is not included.
 	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
 
-	// RevokeInstall ends the access of an install, registered or not. One that is
-	// revoked stays as it is. ErrInstallDeleted.
+	// RevokeInstall revokes the access of an install, registered or not. It does
+	// not change an install that is already revoked. Errors: ErrInstallDeleted.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 
-// ErrNoInstall is an install that nobody has registered.
+// ErrNoInstall means that an install is not registered.
 var ErrNoInstall error = fault.New(fault.NotFound, "install not found")
 
-// Access is what a token, or an operator, lets do in a namespace.
+// Access is the access to a namespace that a token or an operator allows.
 type Access uint8
 
-// The accesses: "", "r", "w" and "rw".
+// Accesses: "", "r", "w" and "rw".
 const (
 	Read Access = 1 << iota
 	Modify
 )
 
-// MarshalText spells the access.
+// MarshalText returns "", "r", "w" or "rw".
 func (a Access) MarshalText() ([]byte, error) {
 	return []byte([...]string{"", "r", "w", "rw"}[a&(Read|Modify)]), nil
 }
 
-// UnmarshalText reads "", "r", "w" and "rw".
+// UnmarshalText parses "", "r", "w" or "rw".
 func (a *Access) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "":

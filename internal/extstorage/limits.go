@@ -2,39 +2,38 @@ package extstorage
 
 import "time"
 
-// What an install may have, and a request may bring, where nothing else is
-// configured.
+// Default limits of requests and default quotas of installs.
 const (
 	MaxValueBytes    = 65_536  // of a canonical value
 	MaxMetadataBytes = 4_096   // of canonical metadata
-	MaxItems         = 20      // of a bulk put or a batch
+	MaxItems         = 20      // in a bulk put or a batch
 	MaxItemsBytes    = 524_288 // of their values and metadata together
 
-	MaxKeys       = 5_120     // in a namespace
-	MaxNamespaces = 32        // of an install
-	MaxBytes      = 256 << 20 // of an install's values and metadata
+	MaxKeys       = 5_120     // per namespace
+	MaxNamespaces = 32        // per install
+	MaxBytes      = 256 << 20 // values and metadata per install
 
 	MinTTL = 60 * time.Second
 	MaxTTL = 30 * 24 * time.Hour
 )
 
-// Where users and operators are told before something is refused.
+// Thresholds at which users and operators are warned.
 const (
-	SoftTenantBytes = 2 << 30 // of all installs of a tenant, which is never refused
+	SoftTenantBytes = 2 << 30 // of all installs of a tenant; never enforced
 	NoticePercent   = 80      // of a quota
 )
 
-// Limits are what a request may bring. Sizes are of canonical JSON in bytes.
+// Limits are limits of a request. Sizes are bytes of canonical JSON.
 type Limits struct {
 	Value      int           // of a value
 	Metadata   int           // of metadata
-	Items      int           // number of items of a bulk put or a batch
-	ItemsBytes int           // of the values and metadata of all items together
-	MinTTL     time.Duration // the least and
-	MaxTTL     time.Duration // the greatest time to live, both allowed
+	Items      int           // in a bulk put or a batch
+	ItemsBytes int           // values and metadata of all items together
+	MinTTL     time.Duration // inclusive minimum of a time to live
+	MaxTTL     time.Duration // inclusive maximum of a time to live
 }
 
-// DefaultLimits are those of the API.
+// DefaultLimits returns the default limits of the API.
 func DefaultLimits() Limits {
 	return Limits{
 		Value: MaxValueBytes, Metadata: MaxMetadataBytes,
@@ -43,15 +42,14 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Quota is what an install may have. Rows that have expired count until they
-// are removed.
+// Quota limits the data of an install. Expired records do not count.
 type Quota struct {
 	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size of the values and metadata of an install."`
 	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces of an install that have a key or a schema."`
 	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys in one namespace."`
 }
 
-// DefaultQuota is that of an install without a tier and without overrides.
+// DefaultQuota returns the quota of an install without a tier and overrides.
 func DefaultQuota() Quota {
 	return Quota{Bytes: MaxBytes, Namespaces: MaxNamespaces, Keys: MaxKeys}
 }

@@ -22,7 +22,7 @@ func ParseTenantID(s string) (TenantID, error) {
 	return TenantID(id), err
 }
 
-// ParseInstallID is ParseTenantID for installs.
+// ParseInstallID parses an InstallID like ParseTenantID.
 func ParseInstallID(s string) (InstallID, error) {
 	id, err := parseUUID(s)
 	return InstallID(id), err
@@ -96,11 +96,12 @@ var errNamespace = refuse("must be 1 to 64 characters of a-z, 0-9 and -, and mus
 
 // Key names a record in its namespace: 1 to 128 characters of UTF-8 without "/"
 // and without control characters (U+0000 to U+001F, U+007F to U+009F). Keys are
-// compared and ordered by their bytes: neither case nor the way in which an
-// accent is composed is looked at. "." and ".." are keys.
+// compared and ordered by their bytes, without case folding or Unicode
+// normalization. "." and ".." are valid keys.
 type Key string
 
-// MaxKey is the length of a key in characters, which are up to four bytes each.
+// MaxKey is the maximum length of a key in characters, which have up to four bytes
+// each.
 const MaxKey = 128
 
 // ParseKey parses a key. The error is a *ValidationError.

@@ -9,11 +9,11 @@ import "holdfast/internal/fault"
 // OpKind is the kind of an operation.
 type OpKind uint8
 
-// The operations of a write. A merge patch or an increment is a Put with Revise.
+// Kinds of operations. A merge patch or an increment is a Put with Revise.
 const (
 	Put OpKind = iota
 	Delete
-	Check // holds its precondition against the record and changes nothing
+	Check // checks its precondition and changes nothing
 )
 
 // Op is one operation on one record.
@@ -23,27 +23,27 @@ type Op struct {
 	Key          Key
 	Precondition Precondition
 
-	// The rest is for Put only.
+	// The following fields are for Put only.
 
 	Value     canonjson.Value
-	Sum       canonjson.Number // of an increment, for the answer
+	Sum       canonjson.Number // of an increment, for the response
 	Metadata  canonjson.Value  // an object
 	ExpiresAt Moment           // 0: never
-	Keep      bool             // metadata and time to live stay as they are, in a record that is there
+	Keep      bool             // an existing record keeps its metadata and time to live
 
-	// Revise, when set, makes Value and Sum from the record as the write finds it. It
-	// is called when the precondition has held, once or more often, and waits for
-	// nothing; its error is that of the operation.
+	// Revise, if set, computes Value and Sum from the record at the time of the
+	// write. It is called after the precondition was checked, possibly more than
+	// once, and must not block. Its error is the error of the operation.
 	Revise Revise
 
-	// Restored, when not nil, is what the record has instead of the next revision and
-	// the moments of the write. It is not for Keep and Revise, and not for writes with
-	// an IdempotencyKey.
+	// Restored, if not nil, sets the revision and times of the record instead of
+	// the next revision and the time of the write. It cannot be combined with Keep,
+	// Revise, or an IdempotencyKey of the write.
 	Restored *Restored
 
-	// Schema is the version by which the value was validated, 0 when none was
-	// active. When that is not what is active in the write's own transaction,
-	// the write fails with ErrSchemaChanged.
+	// Schema is the version that the value was validated by, or 0 if none was
+	// active. If another version is active in the transaction of the write, the
+	// write fails with ErrSchemaChanged.
 	Schema SchemaVersion
 }
 
@@ -56,7 +56,7 @@ type Restored struct {
 // Header is a stored record without its value and metadata.
 type Header struct {
 	Revision  Revision
-	Seq       Seq // of the change that wrote it
+	Seq       Seq // of the change that wrote the record
 	CreatedAt Moment
 	UpdatedAt Moment
 	ExpiresAt Moment // 0: never
@@ -77,13 +77,13 @@ var ErrSchemaChanged error = fault.New(fault.Conflict, "the active schema has ch
 // ErrNoRecord means that a record is absent or expired.
 var ErrNoRecord error = fault.New(fault.NotFound, "record not found")
 
-// Effect is what an operation does to a stored row, nil when there is none.
+// Effect is the effect of an operation on a stored row; nil if there is none.
 type Effect struct {
 	Item Item
 	Next *Header // the row after it; nil if the record no longer exists
 
-	// Change takes the next number of the install's sequence; "": there is
-	// none. Revision is that of the record written or taken away.
+	// Change gets the next sequence number of the install; "" means no change.
+	// Revision is that of the record written or removed.
 	Change   ChangeOp
 	Revision Revision
 }
@@ -91,8 +91,8 @@ type Effect struct {
 // Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
-// DeltaOf is what the counters of a moment change by when a row becomes another
-// one; nil is no row.
+// DeltaOf returns how the counters at a time change when a row is replaced by
+// another; nil means no row.
 func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	if before.Live(countedAt) {
 		d = Delta{Keys: -1, Bytes: -before.Bytes()}
@@ -104,9 +104,9 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns what an operation does to what is stored. active is the namespace's active
-// schema, next the number of the change if there will be one. A row that has
-// expired counts as absent; a put takes its place, and a delete removes it.
+// Decide returns the effect of an operation on the stored row. active is the
+// active schema of the namespace, next the number for a change. An expired row
+// counts as absent: a put replaces it, and a delete removes it.
 //
 // Errors: *MismatchError, ErrSchemaChanged.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
@@ -160,9 +160,9 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 // idempotency key.
 type Item struct {
 	Revision  Revision `json:"revision,omitzero"` // 0: there is no record
-	Seq       Seq      `json:"seq,omitzero"`      // what the ETag is made of
-	Created   bool     `json:"created,omitzero"`  // the put made the record
-	Existed   bool     `json:"existed,omitzero"`  // the delete found it
+	Seq       Seq      `json:"seq,omitzero"`      // sequence number for the ETag
+	Created   bool     `json:"created,omitzero"`  // the put created the record
+	Existed   bool     `json:"existed,omitzero"`  // the delete found a record
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`
@@ -179,7 +179,7 @@ func itemOf(h *Header) Item {
 
 // ItemError is the error of one operation of a write.
 type ItemError struct {
-	Index int // of the operation
+	Index int // index of the operation
 	Err   error
 }
 

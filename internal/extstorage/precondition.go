@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Precondition is the expected state of the record of a request. The zero value
-// expects nothing.
+// Precondition is the expected state of a request's record. The zero value expects
+// nothing.
 type Precondition struct {
-	Revision  Optional[Revision] // ifRevision; 0: there must be no record
+	Revision  Optional[Revision] // ifRevision; 0: the record must not exist
 	Match     Tags               // If-Match
 	NoneMatch Tags               // If-None-Match
 }
@@ -20,7 +20,7 @@ type Precondition struct {
 // Optional is a value that a client may leave out; JSON null counts as left out.
 type Optional[T any] = optional.Of[T]
 
-// Some is a value that is there.
+// Some returns an Optional that is set.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 // IsSet reports whether the precondition expects anything.
@@ -83,8 +83,8 @@ func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` 
 // Tags are the entity tags of If-Match or If-None-Match. Well-formed tags that are not
 // ours are not stored, since they match no record.
 type Tags struct {
-	Set  bool // the header was there
-	Any  bool // it was *
+	Set  bool // the header is present
+	Any  bool // the header is *
 	Seqs []Seq
 }
 
