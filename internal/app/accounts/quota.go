@@ -78,7 +78,7 @@ func (t *target) check(byUID bool, args []string) error {
 	return nil
 }
 
-var errNoStorage = errors.New("Firefox Sync storage is disabled: set syncstorage.enabled = true")
+var errNoStorage = errors.New("storage of Firefox Sync is disabled: set syncstorage.enabled = true")
 
 // withTarget runs fn on the local storage users of an account, the current one first, or
 // on the one that is named. rest are the arguments behind the account.

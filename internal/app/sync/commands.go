@@ -71,7 +71,7 @@ const maxTTL = 10 * 365 * 24 * time.Hour
 // mint creates a token for any user, as the tokenserver does.
 func (s *Storage) mint(c tokenlib.Claims, ttl time.Duration) (t Token, err error) {
 	if s.opened == nil {
-		return t, fault.New(fault.Invalid, "Firefox Sync storage is disabled: set syncstorage.enabled = true")
+		return t, fault.New(fault.Invalid, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
 	}
 	d := s.deps
 	c.Node, c.Origin = d.Server.Address(d.Server.Listen), tokenlib.Origin

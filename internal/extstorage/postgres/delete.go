@@ -83,8 +83,9 @@ func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d
 		return d, false, err
 	}
 	answer := struct {
-		StartedAt, FinishedAt ext.Moment
-		Deleted               ext.Holdings
+		StartedAt  ext.Moment   `json:"startedAt"`
+		FinishedAt ext.Moment   `json:"finishedAt"`
+		Deleted    ext.Holdings `json:"deleted"`
 	}{}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return d, false, unexpected(text)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -71,17 +72,14 @@ func deleteFirst(table, key string) string {
 // all: what was written before there were closed rows, or was damaged, need not have
 // counters.
 var sqlNextInstall = func() string {
-	sql := ``
-	for i, table := range []string{
+	var each []string
+	for _, table := range []string{
 		"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
 		"ext_storage_namespaces", "ext_storage_usage", "ext_storage_installs",
 	} {
-		if i > 0 {
-			sql += ` UNION ALL `
-		}
-		sql += `SELECT min(extension_install_id) AS id FROM ` + table + ` WHERE tenant_id = ?1 AND extension_install_id > ?2`
+		each = append(each, `SELECT min(extension_install_id) AS id FROM `+table+` WHERE tenant_id = ?1 AND extension_install_id > ?2`)
 	}
-	return `SELECT coalesce(min(id), '') FROM (` + sql + `)`
+	return `SELECT coalesce(min(id), '') FROM (` + strings.Join(each, ` UNION ALL `) + `)`
 }()
 
 var (
@@ -155,7 +153,7 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 		if err != nil {
 			return err
 		}
-		found := false
+		var found bool
 		if d, found, err = deletionOf(c, o); err != nil {
 			return err
 		}
