@@ -70,9 +70,8 @@ func TestGoInstall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(example(t, readme, "go")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	shell(ctx, t, dir, "go mod init example.org/demo")
 	commands := installing(t, readme)
-	if len(commands) != 2 {
+	if len(commands) != 3 {
 		t.Fatalf("commands %q", commands)
 	}
 	for _, command := range commands {
