@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// Query selects a page of a namespace, in the order of the keys' bytes.
+// Query selects a page of a namespace, ordered by key bytes.
 type Query struct {
 	Namespace Namespace
 	Prefix    string
-	After     Key // the page starts behind it; empty: at the beginning
+	After     Key // the page starts after this key; empty: at the beginning
 	Reverse   bool
 	Limit     int  // 1 to MaxPage
-	Bytes     int  // of what is asked for of values and metadata; 0: PageBytes
-	Values    bool // with the values, and
-	Metadata  bool // with the metadata
+	Bytes     int  // limit of the requested values and metadata; 0: PageBytes
+	Values    bool // include values
+	Metadata  bool // include metadata
 	Now       Moment
 }
 
-// Size is what a record counts for in the page, by the sizes of its value and its
-// metadata.
+// Size returns the bytes that a record counts for in the page, given the sizes of
+// its value and metadata.
 func (q *Query) Size(value, metadata int64) (n int64) {
 	if q.Values {
 		n += value
@@ -30,35 +30,35 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 	return n
 }
 
-// ExportQuery selects a page of everything that an install has, in the order of
-// namespace and key.
+// ExportQuery selects a page of all records of an install, ordered by namespace
+// and key.
 type ExportQuery struct {
-	After Position // the page starts behind it; the zero Position is before all
+	After Position // the page starts after this position; zero: at the beginning
 	Limit int      // 1 to MaxPage
-	Bytes int      // of values and metadata; 0: PageBytes
+	Bytes int      // limit of values and metadata; 0: PageBytes
 	Now   Moment
 }
 
-// Query is what the page has of its records, as a Query says it.
+// Query returns the limits and contents of the page as a Query.
 func (q *ExportQuery) Query() Query {
 	return Query{Limit: q.Limit, Bytes: q.Bytes, Values: true, Metadata: true, Now: q.Now}
 }
 
-// Page is the answer to a Query or an ExportQuery.
+// Page is the result of a Query or an ExportQuery.
 type Page struct {
-	Records []Record // without values and metadata unless asked for
-	More    bool     // there are more behind the last
+	Records []Record // without values and metadata unless requested
+	More    bool     // there are more records after the page
 }
 
-// How much a page has at most. The first record of a page is in it whatever its
+// Maximum size of a page. The first record of a page is included whatever its
 // size.
 const (
 	MaxPage   = 100     // records
-	PageBytes = 1 << 20 // values and metadata, or documents of schemas
+	PageBytes = 1 << 20 // of values and metadata, or of schema documents
 )
 
 // PageEnd decides where a page ends: at a number of entries, or before the first
-// that would take it above a number of bytes.
+// entry that would exceed a number of bytes.
 type PageEnd struct {
 	limit  int
 	bytes  int64
@@ -66,14 +66,14 @@ type PageEnd struct {
 	filled int64
 }
 
-// NewPageEnd returns the end of a page with at most limit entries and bytes bytes;
-// 0 bytes are PageBytes.
+// NewPageEnd returns a PageEnd for at most limit entries and bytes bytes; 0 bytes
+// means PageBytes.
 func NewPageEnd(limit, bytes int) PageEnd {
 	return PageEnd{limit: limit, bytes: int64(cmp.Or(bytes, PageBytes))}
 }
 
 // Takes reports whether the page has room for another entry of n bytes, and counts
-// it if so.
+// the entry if so.
 func (p *PageEnd) Takes(n int64) bool {
 	if p.taken == p.limit || p.taken > 0 && p.filled+n > p.bytes {
 		return false
@@ -83,9 +83,10 @@ func (p *PageEnd) Takes(n int64) bool {
 	return true
 }
 
-// Successor is the least text that is greater than every text with the prefix,
-// by bytes; false when there is none. It is text again, because an engine may
-// take nothing else: the last character that can be is made the next one.
+// Successor returns the least text, by bytes, that is greater than every text with
+// the prefix, or false if there is none. The result is valid UTF-8, because some
+// engines accept nothing else: Successor increments the last character that can be
+// incremented.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)
@@ -93,7 +94,7 @@ func Successor(prefix string) (string, bool) {
 		switch {
 		case r == utf8.MaxRune:
 			continue
-		case r == 0xd7ff: // what follows are surrogates
+		case r == 0xd7ff: // the next code points are surrogates
 			r = 0xdfff
 		}
 		return prefix + string(r+1), true

@@ -8,19 +8,19 @@ import (
 	"holdfast/internal/fault"
 )
 
-// WriteQueue puts the writes of each install in this process in a line, in the order
-// of their arrival. The engine writes one of them at a time anyway: what would only
-// wait for the install's lock there takes no connection, and what is computed of a
-// record is not overtaken. It is safe for concurrent use.
+// WriteQueue queues the writes of each install in this process in order of
+// arrival. The engine serializes them anyway. Waiting here instead of for the
+// install's lock takes no connection, and a value computed from a record is not
+// outdated by another write. It is safe for concurrent use.
 type WriteQueue struct {
 	together int
 
 	mu       sync.Mutex
 	installs map[Owner]*line
-	unused   *line // one, so that a lone write allocates none
+	unused   *line // one spare, so that a lone write does not allocate
 }
 
-// line is the writes of one install.
+// line is the queue of one install.
 type line struct {
 	owner   Owner
 	taken   int
@@ -32,20 +32,22 @@ type turn struct {
 	given  chan struct{} // closed
 }
 
-// NewWriteQueue lets so many writes of an install go on together.
+// NewWriteQueue returns a queue that lets up to together writes of an install
+// proceed at once.
 func NewWriteQueue(together int) *WriteQueue {
 	return &WriteQueue{together: together, installs: map[Owner]*line{}}
 }
 
-// Turn is a write's place in the queue, which Leave gives back.
+// Turn is a write's place in the queue. Leave returns it.
 type Turn struct {
 	queue  *WriteQueue
 	line   *line
 	places int
 }
 
-// Enter waits for a write's turn; alone: no other write of the install in this
-// process goes on until it has left. fault.Unavailable when ctx ends before.
+// Enter waits for a write's turn. With alone set, no other write of the install in
+// this process proceeds until it leaves. It returns fault.Unavailable if ctx ends
+// first.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
 	if alone {
@@ -70,21 +72,21 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	defer q.mu.Unlock()
 	if i := slices.Index(l.waiting, w); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
-		q.advance(l, 0) // it may have stood before others
+		q.advance(l, 0) // it may have blocked others
 	} else {
 		q.advance(l, places)
 	}
 	return Turn{}, fault.Wrap(fault.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
 }
 
-// Leave ends the write.
+// Leave ends the write and returns its place.
 func (t Turn) Leave() {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
 	t.queue.advance(t.line, t.places)
 }
 
-// line is that of an install, which is made if there is none.
+// line returns the queue of an install and creates it if necessary.
 func (q *WriteQueue) line(o Owner) *line {
 	l := q.installs[o]
 	if l == nil {
@@ -97,7 +99,7 @@ func (q *WriteQueue) line(o Owner) *line {
 	return l
 }
 
-// advance gives places back and turns to those who are next.
+// advance returns places and gives turns to the next writes.
 func (q *WriteQueue) advance(l *line, places int) {
 	l.taken -= places
 	for len(l.waiting) > 0 && l.waiting[0].places <= q.together-l.taken {

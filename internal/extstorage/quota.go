@@ -7,10 +7,10 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Counters count the records of an install that are live at a moment. A backend
-// stores them with that moment, CountedAt. Time does not change them: a record that
-// expires after CountedAt still counts. Only a write that they do not allow, or
-// whose clock is behind CountedAt, moves them to its own moment, by counting the
+// Counters count the live records of an install at a time. A backend stores them
+// with that time, CountedAt. The passing of time does not change them: a record
+// that expires after CountedAt still counts. Only a write that they do not allow,
+// or whose clock is behind CountedAt, moves them to its own time, by counting the
 // stored records that expire between the two.
 type Counters struct {
 	Bytes      int64
@@ -18,19 +18,19 @@ type Counters struct {
 	Namespaces int64 // that have a key
 }
 
-// QuotaError is a write that would take an install over one of its quotas.
+// QuotaError means that a write would exceed a quota of the install.
 type QuotaError struct {
 	What  string // "namespaces", "keys" or "bytes"
 	Limit int64
 	Used  int64 // after the write
 }
 
-// quotaOf says what a quota counts.
+// quotaOf describes what a quota counts.
 var quotaOf = map[string]string{
 	"namespaces": "namespaces of the install", "keys": "keys in a namespace", "bytes": "bytes of the install",
 }
 
-// NamespaceQuota is the refusal of a namespace more than a quota allows.
+// NamespaceQuota returns the error for a namespace that would exceed the quota.
 func NamespaceQuota(q Quota, used int64) *QuotaError {
 	return &QuotaError{What: "namespaces", Limit: q.Namespaces, Used: used}
 }
@@ -42,16 +42,17 @@ func (e *QuotaError) Error() string {
 // FaultCode implements fault.Coder.
 func (e *QuotaError) FaultCode() fault.Code { return fault.Quota }
 
-// Ledger follows an install through the operations of a write, to hold what it
-// has at the end against its quota. What has not grown by then is never refused,
-// so that who is over a quota can still shrink.
+// Ledger tracks an install through the operations of a write and checks the result
+// against its quota. A count that did not grow is never an error, so an install
+// over its quota can still shrink.
 type Ledger struct {
 	before Counters
 	notes  []note
-	spare  int64 // namespaces that count and are not in the notes
+	spare  int64 // namespaces that count toward the quota but are not in the notes
 }
 
-// note is what the install, and the operation's namespace, had after it.
+// note holds the counts of the install and of the operation's namespace after the
+// operation.
 type note struct {
 	Counters
 	namespace  Namespace
@@ -59,24 +60,24 @@ type note struct {
 	keys       int64
 }
 
-// NewLedger begins with what the install has before the write.
+// NewLedger returns a ledger that starts with the counters before the write.
 func NewLedger(before Counters) Ledger { return Ledger{before: before} }
 
-// Note is for each operation in turn: what the install has after it, and how
-// many keys the operation's namespace had before and has after it, or twice the
-// same number if it leaves them as many as they were.
+// Note records an operation, in order: the counters of the install after it, and
+// the number of keys in the operation's namespace before and after it. Pass the
+// same number twice if it did not change.
 func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
 }
 
-// Reserve counts namespaces toward the quota that none of the Counters have: those with
-// a schema and no key.
+// Reserve counts namespaces toward the quota that are not in Counters: those with
+// a schema but without keys.
 func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
 
-// Fits reports whether no quota is exceeded after any operation. It is the test
-// for counters of an earlier moment, which are never too low. It does not hold for
-// a put over a row that these still count and that has expired: the key is new, and
-// the counters do not show it.
+// Fits reports whether no operation exceeds a quota. It is for counters of an
+// earlier time, which are never too low. It is not valid for a put over an expired
+// row that these counters still include: the key is new, but the counters do not
+// show that.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
 		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {
@@ -86,10 +87,10 @@ func (l *Ledger) Fits(q Quota) bool {
 	return true
 }
 
-// Check is nil, or the *ItemError with the *QuotaError of the operation since
-// which the install is over a quota. Of several quotas the first counts:
-// namespaces, the keys of a namespace in the order in which the write comes to
-// make them more or fewer, bytes.
+// Check returns nil, or an *ItemError with the *QuotaError of the operation that
+// first exceeded a quota for good. If several quotas are exceeded, it reports the
+// first of: namespaces, the keys of a namespace in the order in which the write
+// changes them, bytes.
 func (l *Ledger) Check(q Quota) error {
 	namespaces := func(n *note) (int64, bool) { return n.Namespaces + l.spare, true }
 	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces+l.spare, namespaces); err != nil {
@@ -110,7 +111,7 @@ func (l *Ledger) Check(q Quota) error {
 	return l.check("bytes", q.Bytes, l.before.Bytes, func(n *note) (int64, bool) { return n.Bytes, true })
 }
 
-// check looks at one counter, in the operations that count says something of.
+// check checks one counter, for the operations for which count returns true.
 func (l *Ledger) check(what string, limit, before int64, count func(*note) (int64, bool)) error {
 	used, over := int64(0), -1
 	for i := range l.notes {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// GetRecord reads a record: ErrNoRecord, *MismatchError.
+// GetRecord reads a record. Errors: ErrNoRecord, *MismatchError.
 func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Precondition) (Record, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -22,20 +22,20 @@ func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Ke
 	return rec, g.Check(rec.Revision, rec.Seq)
 }
 
-// Listing is a question for a page of a namespace.
+// Listing is a request for a page of a namespace.
 type Listing struct {
 	Namespace Namespace
 	Prefix    string
-	Cursor    string // of the page before; empty: from the beginning
+	Cursor    string // cursor of the previous page; empty: from the beginning
 	Limit     int    // 1 to MaxPage
 	Reverse   bool
 	Values    bool
 	Metadata  bool
 }
 
-// ListRecords reads a page, of at most PageBytes of values and metadata, and the
-// cursor of the next; "" when it is the last.
-// The cursor is good for the same owner, namespace, prefix and direction.
+// ListRecords reads a page of at most PageBytes of values and metadata. It returns
+// the cursor of the next page, or "" on the last page. The cursor is valid for the
+// same owner, namespace, prefix and direction.
 func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
 	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
 	if err != nil {
@@ -77,17 +77,18 @@ func checkLimit(limit, least, most int) error {
 	return nil
 }
 
-// Bounds of a question for changes.
+// Limits of a request for changes.
 const (
 	MaxChanges = 1000
 	MaxWait    = 60 * time.Second
 )
 
-// Changes reads what changed after a number in the namespaces that the bearer
-// may read, oldest first, and waits for something so long. Last of the answer is
-// where the next question goes on, which may be behind its last change. A limit
-// of 0 asks for Last only: where to begin for who reads everything after it.
-// ErrChangesGone when since is too old, or was never given out by this database.
+// Changes reads the changes after a number in the namespaces that the token may
+// read, oldest first. If there are none it waits for one, at most for the given
+// time. Last of the result is where to continue, which may be after its last
+// change. With a limit of 0 it returns Last only, as the starting point for
+// reading later changes. It returns ErrChangesGone if since is too old or was
+// never issued by this database.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err
@@ -116,7 +117,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 			return feed, nil
 		}
 		if full {
-			page = MaxChanges // there may be many that the bearer may not read
+			page = MaxChanges // the token may not be allowed to read many of them
 		} else {
 			err = s.await(ctx, &r.Grant, made, min(left, s.opts.Config.PollEvery))
 		}
@@ -126,11 +127,11 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 	}
 }
 
-// look reads one page of changes; full says that there are more behind it. Who
-// waits has to listen before he looks, or he would miss what is made in between.
+// look reads one page of changes; full reports that there are more. It subscribes
+// before it reads, because it would miss changes made in between otherwise.
 func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (feed Feed, full bool, made <-chan struct{}, leave func(), err error) {
 	made, leave = s.signals.wait(r.Grant.Owner)
-	p, err := s.pass(ctx, r.Grant) // each time: it may be revoked while it waits
+	p, err := s.pass(ctx, r.Grant) // each time: the grant may be revoked during the wait
 	if err != nil {
 		return feed, false, made, leave, err
 	}
@@ -152,7 +153,7 @@ func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (fe
 	return feed, full, made, leave, nil
 }
 
-// reads reports whether there is a namespace that the bearer may read.
+// reads reports whether the token may read any namespace.
 func (p *Pass) reads() bool {
 	if p.Every&Read != 0 {
 		return true
@@ -165,24 +166,24 @@ func (p *Pass) reads() bool {
 	return false
 }
 
-// Warning is a quota that will be used up.
+// Warning reports a quota that is nearly used up.
 type Warning struct {
 	What      string // "namespaces", "keys" or "bytes"
 	Namespace Namespace
 	Limit     int64
 	Used      int64
-	Percent   int64 // of Limit that is used, rounded down; NoticePercent at least
+	Percent   int64 // used part of Limit, rounded down; at least NoticePercent
 }
 
-// UsageReport is what an install has and may have.
+// UsageReport is the usage of an install and its limits.
 type UsageReport struct {
 	Usage
 	Quota    Quota
 	Warnings []Warning
 }
 
-// Usage reads what an install has, with those namespaces that the bearer may do
-// something in.
+// Usage reads the usage of an install, with the namespaces to which the token has
+// any access.
 func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -209,7 +210,7 @@ func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
 	}
 }
 
-// percentOf is used*100/limit, of which the product may not fit.
+// percentOf returns used*100/limit without overflow of the product.
 func percentOf(used, limit int64) int64 {
 	high, low := bits.Mul64(uint64(used), 100)
 	if high >= uint64(limit) {
@@ -219,7 +220,7 @@ func percentOf(used, limit int64) int64 {
 	return int64(min(percent, math.MaxInt64))
 }
 
-// Namespaces is the part of Usage that is about namespaces.
+// Namespaces returns the usage by namespace.
 func (s *Service) Namespaces(ctx context.Context, r Request) ([]NamespaceUsage, error) {
 	u, err := s.Usage(ctx, r)
 	return u.Namespaces, err

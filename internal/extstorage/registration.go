@@ -6,16 +6,16 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// RegisterInstall registers an install, or changes what is registered as a
-// whole, and returns it and whether nothing was before. Overrides without an end
-// last for OverrideLifetime. Only restore gives access again to one that is
-// revoked.
+// RegisterInstall registers an install, or replaces its registration as a whole.
+// It returns the registration and whether it was created. Overrides without an end
+// last for OverrideLifetime. A revoked install gets access again only if restore
+// is set.
 func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
 	if err := s.checkRegistration(&r, now); err != nil {
 		return Install{}, false, err
 	}
-	defer s.installs.remove(o) // also of an error, which may have come too late
+	defer s.installs.remove(o) // even on error: the change may have been committed
 	return s.opts.Installs.SetInstall(ctx, o, r, restore, now)
 }
 
@@ -44,15 +44,15 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	return nil
 }
 
-// ShowInstall is what is registered: ErrNoInstall.
+// ShowInstall returns the registration of an install, or ErrNoInstall.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
-// RevokeInstall ends all access of an install, registered or not: here at once,
-// on other processes within a second. What it has stays.
+// RevokeInstall revokes all access of an install, registered or not: in this
+// process at once, in other processes within a second. The data stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
-	defer s.signals.notify(o)  // who waits for changes has waited for nothing
-	defer s.installs.remove(o) // also of an error, which may have come too late
+	defer s.signals.notify(o)  // wake waiting clients, which then lose access
+	defer s.installs.remove(o) // even on error: the change may have been committed
 	return s.opts.Installs.RevokeInstall(ctx, o, s.moment())
 }

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Revise makes the value of a put from the record's value; "" is no record. sum is
-// the result of an increment.
+// Revise computes the value of a put from the record's current value; "" means
+// that there is no record. sum is the result of an increment.
 type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
 
 // Revises reports whether the value of an operation depends on what is stored.
@@ -17,14 +17,14 @@ func (w *Write) Revises() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil })
 }
 
-// Validated reports whether the Revise of an operation validates by a schema, which
-// may take half a second.
+// Validated reports whether the Revise of any operation validates by a schema,
+// which may take half a second.
 func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill makes the value of a put with Revise from a row that the lock protects, nil
-// when there is none, and the value in it. Errors: *MismatchError and those of Revise.
+// Fill computes the value of a put with Revise from the locked row, nil if there
+// is none, and its value. Errors: *MismatchError and those of Revise.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {
 		row, value = nil, ""
@@ -41,28 +41,28 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt returns the write with only the operations before the i-th, and one that
-// always fails in its place: its own failure is known, and the Store still looks
-// for a failure before it and for a kept answer.
+// FailAt returns a write with the operations before the i-th, followed by one that
+// always fails. It is for a failure that is known in advance: the Store still has
+// to look for an earlier failure and for a stored answer.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)
 	return w
 }
 
-// Optimistic is a write whose values were made of records that were read without the
-// lock. Each of those has a precondition, so that the write fails if the record has
-// changed since.
+// Optimistic is a write whose values were computed from records that were read
+// without the lock. Each of those has a precondition, so the write fails if the
+// record has changed since.
 type Optimistic struct {
 	Write Write // without Revise
-	After Known // what is known when the write is done
+	After Known // known values after the write
 
-	failed *ItemError // an operation fails by what was read
-	last   bool       // when a record expires that it leaves is not known
-	pinned []bool     // the operation has a precondition of ours
+	failed *ItemError // an operation fails because of a value that was read
+	last   bool       // it is unknown when a record that it writes expires
+	pinned []bool     // operations that have a precondition added here
 }
 
-// Known is records as the writes so far leave them.
+// Known holds the values of records after the writes so far.
 type Known map[place]knownValue
 
 type knownValue struct {
@@ -70,9 +70,9 @@ type knownValue struct {
 	expires Moment          // 0: never
 }
 
-// Optimistic makes the values of a write of what get reads: a record, or ErrNoRecord.
-// What is known is not read; then the write is good only right after the ones by which
-// it is known. An error is one of get.
+// Optimistic computes the values of a write from the records that get returns; get
+// may return ErrNoRecord. Known values are not read; such a write is valid only
+// directly after the writes that produced them. The error is one of get.
 func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
 	w.Ops = slices.Clone(w.Ops)
 	a := &Optimistic{After: known, pinned: make([]bool, len(w.Ops)+1)}
@@ -106,8 +106,9 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 	return a, nil
 }
 
-// revise makes the value of an operation of the one before. read is the record of that
-// value, which must not change before the write; nil: the value is known.
+// revise computes the value of an operation from the previous value. read is the
+// record of that value, which must not change before the write; nil: the value is
+// known.
 func (op *Op) revise(before canonjson.Value, read *Record) error {
 	if read != nil {
 		if err := op.Precondition.Check(read.Revision, read.Seq); err != nil {
@@ -124,7 +125,8 @@ func (op *Op) revise(before canonjson.Value, read *Record) error {
 	return nil
 }
 
-// fail makes the write end at operation i, which fails by what was read.
+// fail truncates the write at operation i, which fails because of a value that was
+// read.
 func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	op := &w.Ops[i]
 	*op = Op{Kind: Check, Namespace: op.Namespace, Key: op.Key, Precondition: op.Precondition}
@@ -132,7 +134,7 @@ func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	return a
 }
 
-// leave makes known what the operation leaves of what was there before.
+// leave records the value that the operation leaves.
 func (op *Op) leave(known Known, before knownValue) {
 	at := place{op.Namespace, op.Key}
 	switch {
@@ -147,8 +149,8 @@ func (op *Op) leave(known Known, before knownValue) {
 	}
 }
 
-// unchanged is the precondition that a record is the one of a change; 0: that there
-// is none.
+// unchanged returns the precondition that a record was last written by a change; 0
+// means that it does not exist.
 func unchanged(seq Seq) Precondition {
 	if seq == 0 {
 		return Precondition{Revision: Some[Revision](0)}
@@ -156,11 +158,11 @@ func unchanged(seq Seq) Precondition {
 	return Precondition{Match: Tags{Set: true, Seqs: []Seq{seq}}}
 }
 
-// Last reports whether no other write can be made of After.
+// Last reports whether no other write can be computed from After.
 func (a *Optimistic) Last() bool { return a.failed != nil || a.last }
 
-// Done returns the error of a write that has failed already: it was its first operation,
-// and there cannot be a kept answer.
+// Done returns the error of a write that is known to fail without the Store: its
+// first operation fails, and there cannot be a stored answer.
 func (a *Optimistic) Done() error {
 	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
 		return a.failed
@@ -168,8 +170,8 @@ func (a *Optimistic) Done() error {
 	return nil
 }
 
-// Result returns the error of the write by the one that the Store has for it, and
-// whether a record has changed since it was read.
+// Result converts the Store's error to the error of the write, and reports whether
+// a record has changed since it was read.
 func (a *Optimistic) Result(err error) (changed bool, _ error) {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {

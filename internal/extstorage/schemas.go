@@ -12,16 +12,15 @@ import (
 	"holdfast/internal/fault"
 )
 
-// MaxSchemaBytes is the size of a schema document in canonical JSON.
+// MaxSchemaBytes is the maximum size of a schema document in canonical JSON.
 const MaxSchemaBytes = 64 << 10
 
-// errNotActive is a put that wants to be held against a version of its own choice.
+// errNotActive means that a put names a schema version that is not active.
 var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
-// validate holds a value against the active schema and returns its version,
-// which the Store confirms when the value is put. What a schema refuses that was
-// known from before may be right by one that has been activated since, so that
-// is looked up.
+// validate validates a value by the active schema and returns its version, which
+// the Store confirms when the value is put. If a cached schema rejects the value,
+// a newly activated one may accept it, so validate reads the active schema again.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
 	var refused error
@@ -40,7 +39,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	return active.Version, s.hold(ctx, at.Tenant, active, v, want)
 }
 
-// activeSchema is the active schema as it was seen last.
+// activeSchema returns the active schema from the cache, or reads it.
 func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	if known, cached := s.schemas.get(at); cached {
 		return known, nil
@@ -48,7 +47,7 @@ func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, err
 	return s.loadSchema(ctx, at)
 }
 
-// loadSchema reads the active schema; version 0 is none.
+// loadSchema reads the active schema; version 0 means that there is none.
 func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
 	if err == nil {
@@ -61,7 +60,7 @@ func (sc *Schema) same(other Schema) bool {
 	return sc.Version == other.Version && bytes.Equal(sc.Document, other.Document)
 }
 
-// hold holds a value against one schema; version 0 lets everything pass.
+// hold validates a value by one schema; version 0 accepts everything.
 func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
 	if want.Set && want.Value != sc.Version {
 		return errNotActive
@@ -74,28 +73,28 @@ func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonj
 
 // SchemaChange is one difference between two documents.
 type SchemaChange struct {
-	Pointer string // to the place in the new document or, of what is gone, in the old
+	Pointer string // location in the new document or, if removed, in the old one
 	Change  string
 	Effect  string // "harmless", "unknown" or "breaking"
 }
 
-// Compatibility is what is different in a document, and the effect of the worst.
+// Compatibility is the differences between two documents, and the worst effect.
 type Compatibility struct {
 	Effect  string
 	Changes []SchemaChange
 }
 
-// maxFailures is how many failures a dry run tells of.
+// maxFailures is the maximum number of failures in a dry run.
 const maxFailures = 10
 
-// DryRun is what a schema would say of the records that are stored.
+// DryRun is the result of validating the stored records by a schema.
 type DryRun struct {
 	Checked, Failed int
-	First           []DryFailure // maxFailures at most, by key
-	Next            string       // cursor of the records that were not reached in time; "" when there are none
+	First           []DryFailure // at most maxFailures, by key
+	Next            string       // cursor of the records that were not reached in time; "" if none remain
 }
 
-// DryFailure is a record that a schema refuses.
+// DryFailure is a record that a schema rejects.
 type DryFailure struct {
 	Key      Key
 	Revision Revision
@@ -103,14 +102,15 @@ type DryFailure struct {
 	Reason   string
 }
 
-// SchemaReport is what is known of a document before it is activated.
+// SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
-	Active        SchemaVersion // that it is compared with; 0: none
-	Compatibility Compatibility // "harmless" when there is none
+	Active        SchemaVersion // the version compared with; 0: none
+	Compatibility Compatibility // "harmless" if there is no active schema
 	DryRun        DryRun
 }
 
-// canonicalSchema makes a document canonical and checks it. Places are in it.
+// canonicalSchema checks a document and returns its canonical form. Errors have
+// pointers into the document.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	v, err := canonjson.Parse(document, MaxSchemaBytes)
 	if err != nil {
@@ -119,10 +119,10 @@ func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	return []byte(v), s.opts.Documents.Check([]byte(v))
 }
 
-// samples is how many records a new schema is tried with.
+// samples is the number of records on which a new schema is tried.
 const samples = 8
 
-// RegisterSchema adds a draft. It is checked, and tried with a few records.
+// RegisterSchema adds a draft, after checking it and trying it on a few records.
 func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, document []byte) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -136,26 +136,26 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	}
 	by, err := parseUUID(r.Caller.ID)
 	if err != nil {
-		by = "" // not everybody has one
+		by = "" // the caller may have none
 	}
 	now := s.moment()
 	return s.opts.Registry.Register(ctx, p.Owner, ns, document, by, s.quota(&p.install, now), now)
 }
 
-// DropSchemas deletes one version of a namespace's schemas, or with version 0 all, and
-// returns how many: ErrSchemaNeeded.
+// DropSchemas deletes one version of a namespace's schemas, or all if the version
+// is 0, and returns the number of deleted versions. Errors: ErrSchemaNeeded.
 func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
 		return 0, err
 	}
 	n, err := s.opts.Registry.DropSchemas(ctx, p.Owner, ns, v, s.moment())
-	s.schemas.remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
+	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may have been committed
 	return n, err
 }
 
-// try tries a document with the first records of its namespace. It waits for its
-// turn, and has nothing of them meanwhile.
+// try tries a document on the first records of its namespace. While it waits for
+// its turn it holds no records in memory.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
 	return r.do(ctx, s.trials, func() error {
 		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
@@ -170,8 +170,9 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	})
 }
 
-// Schemas reads a page of the versions of a namespace, the newest first, of at most
-// limit versions and PageBytes, and the cursor of the next; "" when it is the last.
+// Schemas reads a page of the versions of a namespace, newest first: at most limit
+// versions and PageBytes. It returns the cursor of the next page, or "" on the
+// last page.
 func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -200,7 +201,7 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	return page.Schemas, next, err
 }
 
-// Schema reads one version: ErrNoSchema.
+// Schema reads one version, or returns ErrNoSchema.
 func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -209,8 +210,9 @@ func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaV
 	return s.opts.Registry.Schema(ctx, p.Owner, ns, v)
 }
 
-// SetSchema activates or deprecates a version: ErrNoSchema. One that was registered by
-// other limits may be refused to become active: *ValidationError.
+// SetSchema activates or deprecates a version. Errors: ErrNoSchema, and
+// *ValidationError if a version that was registered under other limits cannot be
+// activated.
 func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v SchemaVersion, status SchemaStatus) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -232,14 +234,14 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 		}
 	}
 	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
-	s.schemas.remove(namespaceOf{p.Owner, ns}) // also of an error, which may have come too late
+	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may have been committed
 	return sc, err
 }
 
-// CheckSchema compares a document with the active schema and holds the stored
-// records against it, as many as it reaches in the setting dry_run_time. With the
-// cursor of a report it goes on behind those. Places are those of a request with the
-// members schema and cursor. It registers nothing.
+// CheckSchema compares a document with the active schema and validates the stored
+// records by it, as many as it reaches within the setting dry_run_time. With the
+// cursor of a report it continues after those. Pointers are into a request with
+// the members schema and cursor. It registers nothing.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
@@ -250,8 +252,8 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is CheckSchema of a version that is registered: ErrNoSchema. One that
-// was registered by other limits may be refused.
+// CheckVersion is CheckSchema for a registered version. It returns ErrNoSchema if
+// there is none. A version that was registered under other limits may be rejected.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
@@ -263,8 +265,8 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	return s.check(ctx, r, ns, sc.Document, cursor)
 }
 
-// check tries a document, compares it with the active one, and makes the dry run. It
-// waits for its turn. A document that has a cursor has been tried.
+// check tries a document, compares it with the active one, and performs the dry
+// run. It waits for its turn. A document with a cursor was tried before.
 func (s *Service) check(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	o := r.Grant.Owner
 	hash := sha256.Sum256(document)
@@ -299,7 +301,7 @@ func (s *Service) check(ctx context.Context, r Request, ns Namespace, document [
 	return report, err
 }
 
-// compare compares the active document with one that passes Check.
+// compare compares the active document with one that passed Check.
 func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	c, err := s.opts.Documents.Compatible(active, document)
 	if _, limited := errors.AsType[*ValidationError](err); limited {
@@ -309,21 +311,20 @@ func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	return c, err
 }
 
-// What trying schemas may take of a server: hostile ones keep a processor busy for
-// as long as the request may take, and clients that read and write records have to
-// get through beside them. Of each kind there may be so many at a time, and of one
-// tenant one less.
+// Limits of concurrent schema trials. A hostile schema keeps a processor busy for
+// as long as the request lasts, and clients that read and write records must still
+// be served. The limits apply to each kind of trial; one tenant may run one less.
 const (
 	schemaTurns   = 2
-	schemaWaiting = 256 // requests that wait for their turn
+	schemaWaiting = 256 // requests waiting for their turn
 )
 
 func newSchemaPool(c *Config) *fair.Pool {
 	return fair.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
-// dryRun goes through the records of a namespace page by page, from behind a position.
-// When the time is over it returns the last key that it has checked.
+// dryRun validates the records of a namespace page by page, starting after a
+// position. When time is up it returns the last key that it validated.
 func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
 	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.opts.Config.DryRunTime)
 	for {
@@ -350,7 +351,7 @@ func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document 
 	}
 }
 
-// dryRunOf holds a record against a document.
+// dryRunOf validates a record by a document.
 func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document []byte, rec *Record) error {
 	if ctx.Err() != nil { // one page may take minutes
 		return context.Cause(ctx)
@@ -369,8 +370,8 @@ func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document [
 	return nil
 }
 
-// cut is the result of a dry run that an error has ended: when that is the time of the
-// request, what there is, and the last key that was checked.
+// cut returns the result of a dry run that ended with an error. If the request's
+// time was up, that is the partial result and the last validated key.
 func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, error) {
 	switch {
 	case ctx.Err() == nil:

@@ -14,31 +14,32 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Validators holds values against schemas; it compiles a document once.
+// Validators validates values by schemas; it compiles a document once.
 type Validators interface {
-	// Validate holds a value against a schema that was let in; what the schema takes
-	// of memory is the tenant's. A *SchemaError with places in the value, which are
-	// its pointers, too, refuses it; another error that is fault.Invalid says why the schema cannot be
-	// used, which was let in by other limits. It waits while there is no memory for
-	// the schema: fault.Unavailable.
+	// Validate validates a value by a registered schema. The memory of the compiled
+	// schema is charged to the tenant. It returns a *SchemaError, whose pointers
+	// are locations in the value, if the schema rejects the value. It returns
+	// another fault.Invalid error if the schema, registered under other limits,
+	// cannot be used. While there is no memory for the schema it waits, and then
+	// returns fault.Unavailable.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error
 }
 
-// Documents judges schema documents. Places are in the document.
+// Documents checks schema documents. Pointers of errors are into the document.
 type Documents interface {
-	// Check tells whether a document may be registered: *ValidationError.
+	// Check returns a *ValidationError if a document may not be registered.
 	Check(document []byte) error
 
-	// Trial compiles a document that passed Check and holds the samples against
-	// it, where it can be stopped. *ValidationError when that takes too much,
-	// whether or not the samples match.
+	// Trial compiles a document that passed Check and validates the samples by it,
+	// in a process that can be killed. It returns a *ValidationError if that takes
+	// too much time or memory, whether or not the samples match.
 	Trial(ctx context.Context, document []byte, samples [][]byte) error
 
 	// Compatible compares two documents that pass Check.
 	Compatible(before, after []byte) (Compatibility, error)
 }
 
-// Options are what a Service is made of.
+// Options are the dependencies and settings of a Service.
 type Options struct {
 	Store      Store
 	Inspector  Inspector
@@ -49,15 +50,15 @@ type Options struct {
 	Validators Validators
 	Documents  Documents
 	Config     Config
-	CursorKeys [][]byte // the first signs cursors; the same on all processes, 32 bytes each at least
+	CursorKeys [][]byte // the first signs cursors; the same on all processes, at least 32 bytes each
 	Clock      clock.Clock
 
-	// After is how time passes while a request waits; nil: time.After.
+	// After is the clock for waiting requests; nil: time.After.
 	After func(time.Duration) <-chan time.Time
 }
 
-// Service is the use cases: it validates and limits what a client wants
-// and makes steps of the Store of it. It is safe for concurrent use.
+// Service implements the use cases: it validates and limits client requests and
+// executes them as operations of the Store. It is safe for concurrent use.
 type Service struct {
 	opts     Options
 	limits   Limits
@@ -67,13 +68,13 @@ type Service struct {
 	installs *installCache
 	schemas  seenSchemas
 
-	waits   *fair.Pool // requests that wait
+	waits   *fair.Pool // waiting requests
 	trials  *fair.Pool // trials of schemas
 	dryRuns *fair.Pool // dry runs, with the comparison before each
 }
 
-// NewService returns the service, or fault.Invalid when an option is missing that
-// would be missed only later, or a key for cursors is too short.
+// NewService returns the service. It returns fault.Invalid if a required option is
+// missing that would fail only later, or if a cursor key is too short.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
 		return nil, fault.New(fault.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
@@ -91,27 +92,27 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
-// Limits are what a request may bring.
+// Limits returns the limits of a request.
 func (s *Service) Limits() Limits { return s.limits }
 
-// Request is what all use cases have in common.
+// Request holds the common parameters of all use cases.
 type Request struct {
 	Grant          Grant
 	Caller         Caller
-	IdempotencyKey *IdempotencyKey // for writes: nil, or the key by which it happens once
-	Slot           Slot            // nil: it has none
+	IdempotencyKey *IdempotencyKey // for writes: makes the request idempotent; nil: none
+	Slot           Slot            // nil: the request has no slot
 
-	after Seq // of an import: the numbers of its changes are greater
+	after Seq // set by imports: change numbers continue above it
 }
 
-// Slot is the place of a request among those that the server works on at once.
+// Slot is the concurrency slot of a request.
 type Slot interface {
-	// Without calls wait while the request has no slot, so that others may work.
+	// Without calls wait with the slot released, so that other requests can run.
 	Without(wait func() error) error
 }
 
-// do calls fn while the tenant of the request has a unit of a pool. It waits for
-// that without its slot.
+// do calls fn while the request's tenant holds a unit of a pool. It releases the
+// request's slot while it waits for the unit.
 func (r *Request) do(ctx context.Context, p *fair.Pool, fn func() error) error {
 	client := string(r.Grant.Owner.Tenant)
 	acquired := p.TryAcquire(client, 1)
@@ -144,11 +145,10 @@ func (r *Request) withoutSlot(wait func() error) error {
 
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
-// pass checks a grant against what is registered of its install and against the
-// tokens that were revoked: ErrInstallDeleted, ErrInstallDeleting, ErrRevoked,
-// ErrTokenRevoked. Both were read less than
-// installAge ago. While the database is away, what is older is not used: the errors
-// are those of the Store.
+// pass checks a grant against the registration of its install and against revoked
+// tokens. Errors: ErrInstallDeleted, ErrInstallDeleting, ErrRevoked,
+// ErrTokenRevoked. Both were read less than installAge ago. Older data is not used
+// when the database is unavailable: then pass returns the error of the Store.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
@@ -175,8 +175,8 @@ func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	return p, nil
 }
 
-// install reads an install, or Services, of which it has seen no more than installAge
-// ago what is in the database.
+// install returns the state of an install, or of Services, not older than
+// installAge.
 func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	now := s.opts.Clock()
 	in, known := s.installs.get(o)
@@ -192,7 +192,7 @@ func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	return in, nil
 }
 
-// may is the pass of a request that is about one namespace.
+// may returns the pass for a request on one namespace.
 func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	if err == nil {
@@ -201,16 +201,16 @@ func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pas
 	return p, err
 }
 
-// quota is that of an install at a moment.
+// quota returns the quota of an install at a time.
 func (s *Service) quota(in *Install, now Moment) Quota {
 	return in.Quota(s.opts.Config.QuotaOf(in.Tier), now)
 }
 
-// repeats is how often a write is repeated at most because its schema has changed.
+// repeats is how often a write is retried at most because its schema has changed.
 const repeats = 10
 
-// write does the tasks of one request: all or none. Errors of a task are
-// *ItemError.
+// write executes the tasks of one request, all or nothing. The error of a task is
+// an *ItemError.
 func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	for i := range tasks {
 		if err := s.checkTask(&tasks[i]); err != nil {
@@ -218,7 +218,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 		}
 	}
 	for repeated := 0; ; repeated++ {
-		p, err := s.passAll(ctx, r.Grant, tasks) // each time: it may have been revoked
+		p, err := s.passAll(ctx, r.Grant, tasks) // each time: the grant may have been revoked
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +238,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 	}
 }
 
-// passAll is the pass of a request that is about the records of tasks.
+// passAll returns the pass for a request on the records of tasks.
 func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	for i := 0; err == nil && i < len(tasks); i++ {
@@ -268,20 +268,21 @@ func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task)
 	return applied, err
 }
 
-// isClients reports whether a failure is of what was asked for, and not ours.
+// isClients reports whether a failure was caused by the request, not by the
+// server.
 func isClients(err error) bool {
 	return !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Internal)
 }
 
-// prepareRetry does what a write that failed needs before it is repeated. It
-// returns the error when the write cannot be repeated.
+// prepareRetry prepares a failed write for a retry. It returns the error if the
+// write cannot be retried.
 func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err error) error {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {
 		return err
 	}
 	if errors.Is(item, ErrSchemaChanged) {
-		s.schemas.remove(namespaceOf{o, tasks[item.Index].Namespace}) // the next try reads it anew
+		s.schemas.remove(namespaceOf{o, tasks[item.Index].Namespace}) // the retry reads it again
 		return nil
 	}
 	if old, ok := errors.AsType[*outdatedError](item); ok {
@@ -297,23 +298,23 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 	return err
 }
 
-// Sweep removes at most limit rows of a kind, of any installs, that were due for
-// removal the setting sweep_after before now, or earlier.
+// Sweep removes at most limit rows of a kind, of any install, that were due at
+// least the setting sweep_after before now.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.opts.Config.SweepAfter)), limit)
 }
 
-// Totals are what all installs have together, and how many tenants have more than
+// Totals returns the totals of all installs, and the number of tenants above
 // SoftTenantBytes.
 func (s *Service) Totals(ctx context.Context) (Totals, error) {
 	return s.opts.Inspector.Totals(ctx, SoftTenantBytes, s.moment())
 }
 
-// QuotaOf is the quota of a tier, as Config.QuotaOf has it.
+// QuotaOf returns the quota of a tier, like Config.QuotaOf.
 func (s *Service) QuotaOf(tier string) Quota { return s.opts.Config.QuotaOf(tier) }
 
-// After is time.After by the clock of the service.
+// After is time.After on the clock of the service.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }
 
-// Ping says whether the store can serve.
+// Ping returns an error if the store cannot serve requests.
 func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

@@ -15,7 +15,7 @@ func newWaits() *fair.Pool {
 }
 
 // EnterWait takes a place for a long poll or an import, and returns false if the
-// install may have no more. Call leave once.
+// install has reached its limit. Call leave once.
 func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	name := string(o.Tenant) + "/" + string(o.Install)
 	if !s.waits.TryAcquire(name, 1) {

@@ -4,10 +4,10 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// inRequest puts what is wrong with the value of a task to the place in the request
-// that has made it so. Pointers of other errors are in the request already.
+// inRequest converts the pointers of an error about a task's value to pointers
+// into the request. Pointers of other errors are into the request already.
 func (t *Task) inRequest(err error) error {
-	switch e := err.(type) { //nolint:errorlint // what is wrapped has its place already
+	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:
 		return e.moved(func(f *SchemaFailure) string { return t.source(f.Location) })
 	case *ValidationError:
@@ -22,10 +22,10 @@ func (t *Task) inRequest(err error) error {
 	return err
 }
 
-// source is the place in the request that a place in the value of a task comes
-// from. What a patch does not touch comes from the part of the patch that is the
-// nearest around it. Of an increment it is by for the number, and pointer for
-// everything else, which was as it is or was made on the way to the number.
+// source returns the location in the request that a location in the task's value
+// comes from. For a part that a patch does not touch, it is the nearest enclosing
+// part of the patch. For an increment it is by for the number, and pointer for
+// everything else, which existed before or was created on the path to the number.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

@@ -10,14 +10,14 @@ import (
 
 // Span is a range of installs, in the order of tenant and install.
 type Span struct {
-	Tenant TenantID // whose installs, or
-	All    bool     // those of all tenants
-	After  Owner    // behind which it begins; zero: with the first
-	Last   Owner    // that is in it; zero: to the end
+	Tenant TenantID // the installs of this tenant, or
+	All    bool     // the installs of all tenants
+	After  Owner    // the span starts after this owner; zero: at the first
+	Last   Owner    // the last owner in the span; zero: no limit
 }
 
-// Check refuses a span that does not say whose installs it is of: a tenant that
-// was forgotten must not be all of them.
+// Check rejects a span that sets neither Tenant nor All: a missing tenant must not
+// mean all tenants.
 func (s Span) Check() error {
 	if (s.Tenant == "") != s.All {
 		return fault.New(fault.Denied, "span: set Tenant or All")
@@ -36,16 +36,16 @@ func (s Span) Check() error {
 	return nil
 }
 
-// Bounds are the owner behind which the span begins, and the last that is in it.
-// Where it does not say so, they are before the first and behind the last that
-// can be.
+// Bounds returns the owner after which the span starts, and the last owner in it.
+// Where the span has no bound, they are before the first and after the last
+// possible owner.
 func (s Span) Bounds() (after, last Owner) {
 	const end = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	return cmp.Or(s.After, Owner{cmp.Or(s.Tenant, nilUUID), nilUUID}), cmp.Or(s.Last, Owner{cmp.Or(s.Tenant, end), end})
 }
 
-// EachUsage hands the counters of the span's installs to fn, a page at a time,
-// in their order. Each page is of one moment.
+// EachUsage calls fn with the counters of the span's installs in order, page by
+// page. Each page is a snapshot.
 func (s *Service) EachUsage(ctx context.Context, span Span, fn func([]InstallUsage) error) error {
 	for {
 		page, err := s.opts.Inspector.ListUsage(ctx, span, MaxPage)
@@ -59,8 +59,8 @@ func (s *Service) EachUsage(ctx context.Context, span Span, fn func([]InstallUsa
 	}
 }
 
-// EachInstall hands the installs of the span to fn that are registered, revoked, or were
-// deleted, in their order; with revoked only those whose access was ended.
+// EachInstall calls fn with each install of the span that is registered, revoked
+// or deleted, in order; with revoked set, with revoked installs only.
 func (s *Service) EachInstall(ctx context.Context, span Span, revoked bool, fn func(*InstallUsage) error) error {
 	for {
 		page, err := s.opts.Installs.ListInstalls(ctx, span, revoked, MaxPage)
@@ -76,9 +76,9 @@ func (s *Service) EachInstall(ctx context.Context, span Span, revoked bool, fn f
 	}
 }
 
-// AuditAll audits the span's installs and hands each to fn, page by page those
-// that have counters, and then those beside them that have lost them. Each audit
-// is of one moment, so that writes beside it are no differences.
+// AuditAll audits the span's installs and calls fn for each: page by page the
+// installs that have counters, then those that should have counters but have none.
+// Each audit is a snapshot, so concurrent writes do not appear as differences.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(Owner, *Audit) error) error {
 	for {
 		page, err := s.opts.Inspector.ListUsage(ctx, span, MaxPage)
@@ -124,15 +124,15 @@ func (s *Service) audit(ctx context.Context, o Owner, fn func(Owner, *Audit) err
 	return fn(o, &a)
 }
 
-// For operators: nobody's grant is checked, and a revoked install still has what
-// it has.
+// The following methods are for operators. They check no grant, and they work for
+// revoked installs.
 
 // AuditInstall audits one install.
 func (s *Service) AuditInstall(ctx context.Context, o Owner) (Audit, error) {
 	return s.opts.Inspector.Audit(ctx, o)
 }
 
-// InstallUsage counts what an install has.
+// InstallUsage returns the usage of an install.
 func (s *Service) InstallUsage(ctx context.Context, o Owner, now Moment) (Usage, error) {
 	return s.opts.Store.Usage(ctx, o, now)
 }

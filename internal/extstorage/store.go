@@ -7,99 +7,97 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Store keeps the records of all installs. Every method is one step that
-// happens whole or not at all, and every method refuses the zero Owner with
-// fault.Denied.
+// Store stores the records of all installs. Every method is atomic, and every
+// method returns fault.Denied for the zero Owner.
 //
-// Writes of one install are serialised by its row of ext_storage_usage, which
-// each takes first: preconditions, schemas, quotas and the sequence of changes are
-// judged on what is there. Reads never write. A record is visible until the
-// moment at which it expires, whether it has been removed or not.
+// Writes of one install are serialized by its row of ext_storage_usage, which each
+// write locks first: preconditions, schemas, quotas and the change sequence are
+// checked against the current state. Reads never write. A record is visible until
+// the time at which it expires, whether it has been removed or not.
 //
-// Any method may fail with fault.Unavailable when the engine is away; nothing
-// of the step is then done, except that a lost connection may leave the result
-// of a write unknown.
+// Any method may return fault.Unavailable when the engine is unavailable. Then it
+// had no effect, except that a lost connection may leave the result of a write
+// unknown.
 //
-// All methods that write fail with ErrInstallDeleted after Deletions.Close.
+// After Deletions.Close, all writing methods return ErrInstallDeleted.
 //
-// The contract is the suite in storetest.
+// The test suite in storetest defines the contract.
 type Store interface {
-	// Apply does the operations of one install in their order, all of them or
-	// none. The failure of an operation is an *ItemError, with the error of
-	// Op.Decide or of Ledger.Check. Expired records never count against a quota,
-	// whether they have been removed or not: a write that the stored Counters
-	// do not allow is decided again by the counters of its own moment. Values that
-	// depend on stored ones (Op.Revise) are made of what the write finds: no other
-	// write makes it fail.
+	// Apply executes the operations of one install in order, all or nothing. The
+	// error of an operation is an *ItemError with the error of Op.Decide or of
+	// Ledger.Check. Expired records never count against a quota, whether they have
+	// been removed or not: a write that the stored Counters do not allow is decided
+	// again with counters of its own time. Values that depend on stored values
+	// (Op.Revise) are computed from the current state, so no concurrent write makes
+	// Apply fail.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
-	// Get reads a record; ErrNoRecord when it is absent or expired.
+	// Get reads a record, or returns ErrNoRecord if it is absent or expired.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
 	// List reads a page of a namespace from one snapshot. The page ends where a
-	// PageEnd of the query's Limit and Bytes ends it, or earlier when others write
-	// meanwhile. No more values are read than about those of the page.
+	// PageEnd with the query's Limit and Bytes ends it, or earlier because of
+	// concurrent writes. It reads about as many values as the page has.
 	List(ctx context.Context, o Owner, q Query) (Page, error)
 
-	// Export reads a page of everything that an install has, as List does.
+	// Export reads a page of all records of an install, like List.
 	Export(ctx context.Context, o Owner, q ExportQuery) (Page, error)
 
-	// Changes reads what changed after a number, oldest first and without a
-	// gap. ErrChangesGone when the next after it is not kept any more.
+	// Changes reads the changes after a number, oldest first and without gaps. It
+	// returns ErrChangesGone if the next change is no longer stored.
 	Changes(ctx context.Context, o Owner, since Seq, limit int, now Moment) (Feed, error)
 
-	// Usage counts the live records of an install, and those of every namespace
-	// that has one.
+	// Usage counts the live records of an install, and of each namespace that has
+	// any.
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
-	// Sweep removes at most limit rows of a kind that were due at the moment due, of
-	// any installs, and returns how many: records that had expired, the first to
-	// expire first, each with a change of its own, which is made now; changes older
-	// than ChangesKept; answers older than AnswersKept; revocations of tokens that had
-	// expired; tombstones of installs and tenants that are due, unless an event of
-	// theirs is still to be published. Of an install that is being deleted expired
-	// records go without a change.
+	// Sweep removes at most limit rows of a kind, of any install, that were due at
+	// the time due, and returns their number. Kinds: expired records, in order of
+	// expiration, each with a change made now; changes older than ChangesKept;
+	// answers older than AnswersKept; revocations of expired tokens; tombstones of
+	// installs and tenants, unless one of their events is not published yet. In an
+	// install that is being deleted, expired records are removed without a change.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
-	// Ping reaches the engine and finds the schema that this binary needs, or
-	// says with fault.Unavailable what is missing.
+	// Ping checks that the engine is reachable and has the schema that this binary
+	// requires. Otherwise it returns fault.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
 // Inspector reads the counters of many installs, for operators and metrics. It
-// changes nothing. Every method refuses a Span that Check refuses, and the zero
-// Owner, with fault.Denied.
+// changes nothing. Every method returns fault.Denied for an invalid Span and for
+// the zero Owner.
 type Inspector interface {
 	// ListUsage reads at most limit counters of a span, in its order, from one
 	// snapshot: of the installs that have or had a record. One that is only
 	// registered has nothing to count and is not among them.
 	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)
 
-	// Audit counts the rows of an install and says where its counters differ.
+	// Audit counts the rows of an install and returns how its counters differ.
 	Audit(ctx context.Context, o Owner) (Audit, error)
 
-	// Uncounted finds at most limit installs of a span, in its order, that have a
-	// record, or the counter of a namespace, and no counters: what ListUsage cannot
-	// tell. There are none unless somebody has damaged the database. It reads the
-	// keys of all records of the span, so who asks bounds it by pages of ListUsage.
+	// Uncounted returns at most limit installs of a span, in order, that have a
+	// record or a namespace counter but no counters of the install, so that
+	// ListUsage misses them. That happens only in a damaged database. It reads the
+	// keys of all records of the span, so limit the span to a page of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]Owner, error)
 
-	// Filled hands fn the installs that have NoticePercent or more of a quota of least,
-	// and those that have overrides, in any order: all that can be near a quota of their
-	// own when none is less than least. fn may be called again from the first install,
-	// after begin. It reads the counters of all installs and namespaces; call it every
-	// few minutes at most.
+	// Filled calls fn for the installs that have NoticePercent or more of a quota
+	// of least, and for those with overrides, in any order. These are all that can
+	// be near their own quota if no quota is below least. On a retry it calls begin
+	// and starts again with the first install. It reads the counters of all
+	// installs and namespaces; call it every few minutes at most.
 	Filled(ctx context.Context, least Quota, now Moment, begin func(), fn func(Filling)) error
 
-	// Totals counts all installs, and the tenants that have more than soft bytes.
-	// It scans the counters of every install; call it at most once a minute.
+	// Totals counts all installs, and the tenants with more than soft bytes. It
+	// scans the counters of every install; call it at most once a minute.
 	Totals(ctx context.Context, soft int64, now Moment) (Totals, error)
 }
 
-// Swept is a kind of rows that a sweep removes.
+// Swept is a kind of rows that Sweep removes.
 type Swept uint8
 
-// The kinds of rows that a sweep removes.
+// Kinds of rows that Sweep removes.
 const (
 	SweptRecords Swept = iota
 	SweptChanges
@@ -107,20 +105,20 @@ const (
 	SweptTokens
 	SweptTombstones
 
-	SweptKinds // how many there are
+	SweptKinds // number of kinds
 )
 
-// Write is the frame of operations.
+// Write is a list of operations with their common parameters.
 type Write struct {
 	Ops            []Op
 	Now            Moment
 	Quota          Quota
 	Caller         Caller          // for the audit
-	IdempotencyKey *IdempotencyKey // nil: the request may happen as often as it comes
-	After          Seq             // the numbers of its changes are greater than this
+	IdempotencyKey *IdempotencyKey // nil: the write is not idempotent
+	After          Seq             // change numbers continue above this
 }
 
-// Restores reports whether the write takes over what was written elsewhere.
+// Restores reports whether the write restores records from another server.
 func (w *Write) Restores() bool {
 	for i := range w.Ops {
 		if w.Ops[i].Restored != nil {
@@ -130,10 +128,10 @@ func (w *Write) Restores() bool {
 	return w.After > 0
 }
 
-// Caller is who made a write, as the audit names it.
+// Caller identifies the origin of a write in the audit.
 type Caller struct {
 	Kind string // "token", "runner" or "admin"
-	ID   string // of the token, invocation or session; may be empty
+	ID   string // ID of the token, invocation or session; may be empty
 }
 
 // IdempotencyKey makes a write happen once: the same key with the same request gets the
@@ -143,10 +141,10 @@ type IdempotencyKey struct {
 	Request [32]byte // hash of the request
 }
 
-// Applied is the answer to a write.
+// Applied is the result of a write.
 type Applied struct {
-	Items    []Item // one for each operation
-	Replayed bool   // by IdempotencyKey: nothing was done now
+	Items    []Item // one per operation
+	Replayed bool   // the stored answer of an earlier write with the same IdempotencyKey
 }
 
 // Record is a stored record.
@@ -158,13 +156,13 @@ type Record struct {
 	Metadata canonjson.Value
 }
 
-// Position is a place in an export: behind a key.
+// Position is a position in an export: after a key.
 type Position struct {
 	Namespace Namespace
 	Key       Key
 }
 
-// How long things are kept.
+// Retention times.
 const (
 	ChangesKept = 7 * 24 * time.Hour
 	AnswersKept = 24 * time.Hour

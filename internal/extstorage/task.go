@@ -10,33 +10,33 @@ import (
 // TaskKind is the kind of a task.
 type TaskKind uint8
 
-// The tasks of a client.
+// Kinds of client tasks.
 const (
 	PutTask TaskKind = iota
 	DeleteTask
-	CheckTask     // holds its precondition and changes nothing
-	PatchTask     // merges Value into the record's by RFC 7396
+	CheckTask     // checks its precondition and changes nothing
+	PatchTask     // applies Value as a merge patch (RFC 7396)
 	IncrementTask // adds to a number in the record's value
 )
 
-// Task is what a client wants to do with one record.
+// Task is a client operation on one record.
 type Task struct {
 	Kind         TaskKind
 	Namespace    Namespace
 	Key          Key
 	Precondition Precondition
 
-	Value     canonjson.Value // of a put; the patch of a patch
+	Value     canonjson.Value // of a put, or the patch
 	Metadata  canonjson.Value // of a put; empty: none
 	TTL       Optional[int64] // of a put, in seconds; not set: the record does not expire
 	Schema    Optional[SchemaVersion]
 	Increment canonjson.Increment
 
-	// Of a put that an import makes:
+	// The following fields are for puts of an import:
 
 	until    Moment        // when the record expires
-	restored *Restored     // nil: the record goes on from what is there
-	brought  SchemaVersion // that the value is not validated by, when it is active
+	restored *Restored     // nil: the record continues its own revisions
+	brought  SchemaVersion // the value is not validated by this version, if active
 }
 
 // Result is the result of a task.
@@ -44,7 +44,7 @@ type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Replayed bool // the request was done before, by its IdempotencyKey, and nothing now
+	Replayed bool // the request was executed before, with the same IdempotencyKey
 }
 
 // access returns the access that the task needs. The result of a patch or an increment
@@ -59,8 +59,8 @@ func (t *Task) access() Access {
 	return Modify
 }
 
-// checkTask checks a task by the limits. Pointers are into a body with the members of
-// a put.
+// checkTask checks a task against the limits. Pointers are into a body with the
+// members of a put.
 func (s *Service) checkTask(t *Task) error {
 	if _, err := ParseNamespace(string(t.Namespace)); err != nil {
 		return Under("/namespace", err)
@@ -88,10 +88,10 @@ func (s *Service) checkTask(t *Task) error {
 	return nil
 }
 
-// Do does one task.
+// Do executes one task.
 func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	results, err := s.write(ctx, r, []Task{t})
-	if item, ok := err.(*ItemError); ok { //nolint:errorlint // what wraps one is more than its item's failure
+	if item, ok := err.(*ItemError); ok { //nolint:errorlint // an error that wraps an ItemError has more to say
 		return Result{}, item.Err
 	}
 	if err != nil {
@@ -136,13 +136,13 @@ func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Resul
 	return s.Batch(ctx, r, tasks)
 }
 
-// place is a record's in an install.
+// place identifies a record of an install.
 type place struct {
 	Namespace Namespace
 	Key       Key
 }
 
-// plan makes operations of tasks.
+// plan converts tasks to operations.
 type plan struct {
 	service *Service
 	owner   Owner
@@ -150,7 +150,8 @@ type plan struct {
 	ops     []Op
 }
 
-// make plans all tasks; the failure of one is an *ItemError unless it is ours.
+// make plans all tasks. The error of a task is an *ItemError, unless the server
+// caused it.
 func (a *plan) make(ctx context.Context, tasks []Task) error {
 	for i := range tasks {
 		t := &tasks[i]
@@ -166,7 +167,7 @@ func (a *plan) make(ctx context.Context, tasks []Task) error {
 	return nil
 }
 
-// add makes the operation of a task.
+// add plans the operation of a task.
 func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	at := namespaceOf{a.owner, t.Namespace}
 	switch t.Kind {
@@ -202,8 +203,8 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	return err
 }
 
-// revise makes the operation of a patch or an increment. What comes of it is
-// validated when it is computed.
+// revise plans the operation of a patch or an increment. Its result is validated
+// when it is computed.
 func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	at := namespaceOf{a.owner, t.Namespace}
 	schema, cached := a.service.schemas.get(at)
@@ -227,8 +228,8 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	return nil
 }
 
-// outdatedError is the refusal of a value by a schema that was known from before,
-// and may not be the active one any more.
+// outdatedError reports a value rejected by a cached schema, which may no longer
+// be active.
 type outdatedError struct {
 	error
 
@@ -238,7 +239,8 @@ type outdatedError struct {
 
 func (e *outdatedError) Unwrap() error { return e.error }
 
-// compute is what a patch or an increment makes of a value; "" is no record.
+// compute applies a patch or an increment to a value; "" means that there is no
+// record.
 func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 	if t.Kind == PatchTask {
 		if v == "" {
@@ -256,9 +258,9 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 	return t.Increment.Apply(v, s.limits.Value)
 }
 
-// results are the answers.
+// results converts the result of a write to one result per task.
 func results(tasks []Task, applied Applied) ([]Result, error) {
-	if len(applied.Items) != len(tasks) { // the caller's hash does not tell requests apart
+	if len(applied.Items) != len(tasks) { // two different requests have the same hash
 		return nil, ErrKeyReused
 	}
 	results := make([]Result, len(tasks))

@@ -9,53 +9,54 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Token is what is known of the token of a request.
+// Token describes the token of a request.
 type Token struct {
-	ID      string    // its jti, by which it can be revoked; empty: it has none
-	Service bool      // it is of a service, which speaks for all installs of its tenant
-	Issued  time.Time // zero: it does not say
-	Ends    time.Time // from then on it is refused; zero: never
+	ID      string    // the jti, by which it can be revoked; empty: none
+	Service bool      // it belongs to a service, which acts for all installs of its tenant
+	Issued  time.Time // zero: unknown
+	Ends    time.Time // expiration time; zero: never
 }
 
-// RevokedToken is a token whose access an operator has ended.
+// RevokedToken is a token that an operator has revoked.
 type RevokedToken struct {
 	ID        string
-	ExpiresAt Moment // from then on the token is refused by its times, and the entry is swept
+	ExpiresAt Moment // from then on the token itself is expired, and the entry is swept
 	RevokedAt Moment
 }
 
-// Services is the owner of the tokens of a tenant's services. No install has its ID.
+// Services returns the owner of the tokens of a tenant's services. No install has
+// its ID.
 func Services(t TenantID) Owner { return Owner{t, nilUUID} }
 
-// maxRevocation is how long a revocation is kept at most, in milliseconds.
+// maxRevocation is the maximum lifetime of a revocation in milliseconds.
 const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000
 
-// Bounds of what an operator revokes.
+// Limits of revocations.
 const (
 	MaxTokenID       = 256  // bytes of a jti
-	MaxRevokedTokens = 1000 // of an install, or of a tenant's services, that have not expired
+	MaxRevokedTokens = 1000 // unexpired ones of an install, or of a tenant's services
 )
 
-// ErrTokenRevoked is a token whose access an operator has ended.
+// ErrTokenRevoked means that an operator has revoked the token.
 var ErrTokenRevoked error = fault.New(fault.Denied, "the token has been revoked")
 
-// ErrTokenExpired is a token that has expired while its request waited.
+// ErrTokenExpired means that the token expired while its request waited.
 var ErrTokenExpired error = fault.New(fault.Denied, "the token has expired")
 
-// Tokens keeps which tokens were revoked. The owner is an install, or Services.
+// Tokens stores revoked tokens. The owner is an install, or Services.
 type Tokens interface {
-	// RevokedTokens lists the revoked tokens that have not expired, in the order of
+	// RevokedTokens returns the revoked tokens that have not expired, ordered by
 	// the bytes of their IDs.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
-	// RevokeToken adds a token. One that is revoked already keeps its RevokedAt and
-	// the later of both ExpiresAt. ErrInstallDeleted.
+	// RevokeToken adds a token. A token that is already revoked keeps its RevokedAt
+	// and the later ExpiresAt. Errors: ErrInstallDeleted.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 
-// RevokeToken ends the access of one token: here at once, on other processes within
-// a second. expires is when it is refused by its times; 0 stands for the latest
-// moment that a token of now may have. It returns the entry.
+// RevokeToken revokes one token: in this process at once, in other processes
+// within a second. expires is when the token itself expires; 0 means the latest
+// time that a token issued now may have. It returns the entry.
 func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires Moment) (RevokedToken, error) {
 	now := s.moment()
 	if err := checkTokenID(id); err != nil {
@@ -78,13 +79,13 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 		return RevokedToken{}, fault.Newf(fault.Quota, "%d revoked tokens have not expired yet, which is the limit: revoke the install, or rotate the signing key", len(have))
 	}
 	t := RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: now}
-	defer s.signals.notify(o)  // clients that wait for changes with this token
-	defer s.installs.remove(o) // also of an error, which may have come too late
+	defer s.signals.notify(o)  // wake clients that wait for changes with this token
+	defer s.installs.remove(o) // even on error: the change may have been committed
 	return t, s.opts.Tokens.RevokeToken(ctx, o, t)
 }
 
-// RevokedTokens lists the revoked tokens of an install, or of Services, that have not
-// expired, by ID.
+// RevokedTokens returns the unexpired revoked tokens of an install or of Services,
+// by ID.
 func (s *Service) RevokedTokens(ctx context.Context, o Owner) ([]RevokedToken, error) {
 	return s.opts.Tokens.RevokedTokens(ctx, o, s.moment())
 }
@@ -96,8 +97,8 @@ func checkTokenID(id string) error {
 	return nil
 }
 
-// await waits at most d for a change that this process makes. It ends with the token:
-// ErrTokenExpired and the errors of pass.
+// await waits at most d for a change made by this process. It ends early if the
+// token becomes invalid: ErrTokenExpired and the errors of pass.
 func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d time.Duration) error {
 	for d > 0 {
 		p, err := s.pass(ctx, *g)
@@ -125,5 +126,5 @@ func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d t
 	return nil
 }
 
-// leastStep is the least time between two looks at whether a token is still good.
+// leastStep is the minimum interval between two checks of the token.
 const leastStep = 50 * time.Millisecond

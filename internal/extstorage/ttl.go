@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ExpiresAt is the moment at which a record ends that is written at now with a
-// time to live in seconds. A *ValidationError refuses one out of the limits; a
-// write without a time to live has no use for this and expires never (0).
+// ExpiresAt returns the expiration time of a record written at now with a time to
+// live in seconds, or a *ValidationError if that is outside the limits. Do not
+// call it for a write without a time to live, which never expires (0).
 func (l Limits) ExpiresAt(now Moment, seconds int64) (Moment, error) {
 	least, most := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
 	if seconds < least || seconds > most {

@@ -2,13 +2,13 @@ package extstorage
 
 import "context"
 
-// Usage is what an install has, as a client sees it.
+// Usage is the usage of an install as clients see it.
 type Usage struct {
 	Counters   Counters         // of all namespaces
-	Namespaces []NamespaceUsage // those with a live record, in their order
+	Namespaces []NamespaceUsage // those with a live record, in order
 }
 
-// UsageOf is the usage of namespaces.
+// UsageOf returns the usage of an install, given that of its namespaces.
 func UsageOf(namespaces []NamespaceUsage) Usage {
 	u := Usage{Namespaces: namespaces}
 	for _, n := range namespaces {
@@ -19,44 +19,44 @@ func UsageOf(namespaces []NamespaceUsage) Usage {
 	return u
 }
 
-// NamespaceUsage is one namespace's share: live records.
+// NamespaceUsage counts the live records of a namespace.
 type NamespaceUsage struct {
 	Namespace Namespace
 	Keys      int64
 	Bytes     int64
 }
 
-// InstallUsage is what an install has by its stored Counters, which may include
-// records that have expired since.
+// InstallUsage is the usage of an install by its stored Counters, which may
+// include records that have expired since.
 type InstallUsage struct {
 	Owner
 	Counters
-	Registered Install // zero: it is not
+	Registered Install // zero: not registered
 }
 
-// Totals are what all installs have together by their stored Counters.
+// Totals are the totals of all installs by their stored Counters.
 type Totals struct {
 	Installs        int64 // that have or had a record
 	Bytes           int64
 	Keys            int64
 	Namespaces      int64
-	ExpiredPending  int64 // expired records that are still there; ExpiredCounted stands for as many or more
-	TenantsOverSoft int64 // whose installs have more bytes together than they should
+	ExpiredPending  int64 // expired records not yet removed; ExpiredCounted means that many or more
+	TenantsOverSoft int64 // whose installs together exceed the soft limit
 }
 
-// Filling is how much of its quotas an install has.
+// Filling is the usage of an install that its quotas limit.
 type Filling struct {
 	Bytes      int64
 	Namespaces int64 // that have a key or a schema
-	Keys       int64 // of the namespace that has most
+	Keys       int64 // in the namespace with the most keys
 	Registered Install
 }
 
-// NearQuota counts installs by how near they are to a quota: those that have at least
-// each of NearPercents of it.
+// NearQuota counts the installs near a quota: for each of NearPercents, those that
+// use at least that part of it.
 type NearQuota struct{ Bytes, Namespaces, Keys [len(NearPercents)]int64 }
 
-// NearPercents are the shares of a quota by which NearQuota counts.
+// NearPercents are the thresholds of NearQuota in percent.
 var NearPercents = [...]int64{NoticePercent, 95}
 
 // add counts an install.
@@ -73,7 +73,7 @@ func (n *NearQuota) add(f *Filling, q Quota) {
 	}
 }
 
-// NearQuota counts the installs that are near a quota of their own.
+// NearQuota counts the installs that are near their quota.
 func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 	least, now := s.opts.Config.Quota, s.moment()
 	for tier := range s.opts.Config.Tiers {
@@ -86,17 +86,17 @@ func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 	return near, err
 }
 
-// NoticeFrom is how much of a limit NoticePercent of it is, rounded down.
+// NoticeFrom returns NoticePercent of a limit, rounded down.
 func NoticeFrom(limit int64) int64 { return limit/100*NoticePercent + limit%100*NoticePercent/100 }
 
-// ExpiredCounted is how many expired records are counted at most.
+// ExpiredCounted is the maximum number of expired records that are counted.
 const ExpiredCounted = 10_000
 
-// Audit is the stored counters beside what was counted in the rows, for the
-// moment that the counters are of.
+// Audit compares the stored counters with counts of the rows, at the time of the
+// counters.
 type Audit struct {
 	Counters, Counted Counters
-	Namespaces        []NamespaceAudit // that differ
+	Namespaces        []NamespaceAudit // namespaces with differences
 }
 
 // NamespaceAudit is a namespace whose counter is wrong.
@@ -105,5 +105,5 @@ type NamespaceAudit struct {
 	Keys, Counted int64
 }
 
-// Right reports whether nothing differs.
+// Right reports whether there are no differences.
 func (a *Audit) Right() bool { return a.Counters == a.Counted && len(a.Namespaces) == 0 }

@@ -20,11 +20,11 @@ const MaxSchemaFailures = 20
 
 // SchemaFailure is one reason why a schema rejects a value.
 type SchemaFailure struct {
-	Pointer  string // to the place in the request that the value has it from
-	Location string // the place in the value, as it would be stored: RFC 6901
-	Keyword  string // of the schema that does not hold, such as "maximum"; "": none
-	Bound    string // what the schema has under the keyword, in JSON; "": it is long, or there is no keyword
-	Reason   string // half a sentence, as that of ValidationError
+	Pointer  string // location in the request that the value comes from
+	Location string // location in the value as it would be stored (RFC 6901)
+	Keyword  string // the failed keyword of the schema, such as "maximum"; "": none
+	Bound    string // the schema's JSON under the keyword; "": too long, or no keyword
+	Reason   string // completes a sentence, as in ValidationError
 }
 
 // SchemaError means that a schema rejects a value. It has at least one failure, in
@@ -45,9 +45,9 @@ func (e *SchemaError) moved(to func(*SchemaFailure) string) *SchemaError {
 	return m
 }
 
-// Under prefixes the pointer of an error with the place of the part that was checked.
-// Errors without a pointer are returned unchanged, and so are wrapped ones, which have
-// the full pointer already.
+// Under prefixes the pointer of an error with the location of the part that was
+// checked. It returns errors without a pointer unchanged, and wrapped errors too,
+// which have the full pointer already.
 func Under(pointer string, err error) error {
 	switch e := err.(type) { //nolint:errorlint // as said above
 	case *ValidationError:
@@ -62,7 +62,8 @@ func Under(pointer string, err error) error {
 	return err
 }
 
-// PointerOf returns the place in the request that an error is about, if it has one.
+// PointerOf returns the location in the request that an error is about, if it has
+// one.
 func PointerOf(err error) (pointer string, ok bool) {
 	if e, ok := errors.AsType[*ValidationError](err); ok {
 		return e.Pointer, true
