@@ -48,14 +48,14 @@ type Client struct {
 // https://holdfast.example.org: what is before /ext/v1.
 func New(baseURL string, tokens TokenSource) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	if err != nil {
-		return nil, err
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("base URL %q: expected http:// or https://, a host and no query, such as https://holdfast.example.org", baseURL)
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is not the URL of a server", baseURL)
+	if before, _, found := strings.Cut(baseURL, "/ext/v1"); found {
+		return nil, fmt.Errorf("base URL %q: remove /ext/v1 and what follows; expected %s", baseURL, before)
 	}
 	if tokens == nil {
-		return nil, errors.New("a client needs tokens")
+		return nil, errors.New("tokens is nil: expected a TokenSource, such as StaticToken")
 	}
 	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: strings.TrimRight(baseURL, "/"), tokens: tokens}, nil
 }

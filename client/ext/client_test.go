@@ -427,15 +427,24 @@ func testUsage(t *testing.T, s *site) {
 }
 
 func testTokens(t *testing.T, s *site) {
-	_, err := ext.New("holdfast.example.org", ext.StaticToken("t"))
-	if err == nil {
-		t.Error("a URL without a scheme is taken")
+	for url, want := range map[string]string{
+		"":                                   "expected http:// or https://",
+		"holdfast.example.org":               "expected http:// or https://",
+		"127.0.0.1:8000":                     "expected http:// or https://",
+		"localhost:8000":                     "expected http:// or https://",
+		"https://h.example/?a=b":             "no query",
+		"https://h.example/p/ext/v1":         "remove /ext/v1 and what follows; expected https://h.example/p",
+		s.URL + "/ext/v1/installs/" + uuid(): "remove /ext/v1 and what follows; expected " + s.URL,
+	} {
+		if _, err := ext.New(url, ext.StaticToken("t")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New(%q): %v, want %q", url, err, want)
+		}
 	}
 	if _, err := ext.New(s.URL, nil); err == nil {
 		t.Error("a client without tokens is made")
 	}
 	in, w := s.client(t, ext.StaticToken("nobody's"), uuid())
-	_, err = in.Usage(t.Context())
+	_, err := in.Usage(t.Context())
 	if refused(t, err, ext.CodeUnauthenticated); w.sent.Load() != 1 {
 		t.Errorf("it was asked %d times", w.sent.Load())
 	}
