@@ -71,12 +71,23 @@ export interface ListOptions extends CallOptions, NonNullable<operations["listRe
 
 export interface SchemaListOptions extends CallOptions, NonNullable<operations["listSchemas"]["parameters"]["query"]> {}
 
-/** Makes a client of one install. */
+/** Makes a client of one install. Throws a TypeError if an option is missing or not valid. */
 export function createClient(options: ClientOptions): Client {
   return new Client(options);
 }
 
 type Headers = Record<string, string>;
+
+/** Without these checks, fetch reports only "fetch failed", and a base URL with /ext/v1 reads every record as absent. */
+function checkBaseURL(baseUrl: unknown): void {
+  if (typeof baseUrl !== "string" || !/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl)) {
+    throw new TypeError(`baseUrl ${JSON.stringify(baseUrl)}: expected http:// or https:// and a host, such as https://holdfast.example.org`);
+  }
+  const [before, ...rest] = baseUrl.split("/ext/v1");
+  if (rest.length > 0) {
+    throw new TypeError(`baseUrl ${JSON.stringify(baseUrl)}: remove /ext/v1 and what follows; expected ${before}`);
+  }
+}
 
 export class Client {
   /**
@@ -90,6 +101,13 @@ export class Client {
 
   constructor(options: ClientOptions) {
     const { baseUrl, install, token, fetch, retries = 3, maxWait = 60, parse = JSON.parse, stringify = JSON.stringify } = options;
+    checkBaseURL(baseUrl);
+    if (typeof install !== "string" || install === "") {
+      throw new TypeError("install: expected the UUID of the install that the token is for");
+    }
+    if (typeof token !== "function" && (typeof token !== "string" || token === "")) {
+      throw new TypeError("token: expected a token, or a function that returns one");
+    }
     this.install = { install };
     // By a function, so that a global fetch is called as one, and one that is replaced later is seen.
     this.raw = createFetch<paths>({ baseUrl, fetch: fetch ?? ((request) => globalThis.fetch(request)), bodySerializer: (body) => stringify(body) });

@@ -122,6 +122,21 @@ test("errors say what the server said", async () => {
   await assert.rejects(client({ baseUrl: baseUrl + "/elsewhere" }).namespace("errors").get("k"), (e) => e instanceof HoldfastError && e.code === "UNKNOWN" && e.status === 404);
 });
 
+test("options that cannot work are refused at once", () => {
+  for (const wrong of ["", "127.0.0.1:8000", "localhost:8000", "/", "https://", "https://h.example?a=b", "https://h.example/#a"]) {
+    assert.throws(() => client({ baseUrl: wrong }), { name: "TypeError", message: /expected http:\/\/ or https:\/\// }, wrong);
+  }
+  for (const wrong of ["/ext/v1", "/ext/v1/installs/" + install]) {
+    assert.throws(() => client({ baseUrl: baseUrl + wrong }), { name: "TypeError", message: /remove \/ext\/v1/ }, wrong);
+  }
+  assert.throws(() => client({ install: "" }), { name: "TypeError", message: /^install: / });
+  assert.throws(() => client({ token: "" }), { name: "TypeError", message: /^token: / });
+  // Plain JavaScript leaves options out.
+  for (const name of ["baseUrl", "install", "token"]) {
+    assert.throws(() => client({ [name]: undefined }), { name: "TypeError", message: new RegExp("^" + name) }, name);
+  }
+});
+
 test("lists come in pages", async () => {
   const ns = client().namespace("lists");
   const put = await ns.bulkPut(["a1", "a2", "a3", "a4", "a5", "b1"].map((key, value) => ({ key, value })));
