@@ -159,7 +159,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast admin"`)
-			sendError(w, http.StatusUnauthorized, "admin token required")
+			sendError(w, http.StatusUnauthorized, "admin token required: send the header Authorization: Bearer TOKEN")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -89,7 +89,7 @@ type Installs interface {
 }
 
 // ErrNoInstall means that an install is not registered.
-var ErrNoInstall error = fault.New(fault.NotFound, "install not found")
+var ErrNoInstall error = fault.New(fault.NotFound, "install is not registered")
 
 // Access is the access to a namespace that a token or an operator allows.
 type Access uint8

@@ -102,7 +102,7 @@ func parseAccess(flag string, words []string, mayBeNone bool) (map[ext.Namespace
 		}
 		var a ext.Access
 		if err := a.UnmarshalText([]byte(letters)); err != nil {
-			return nil, service.Usagef("%s %s=: access %v", flag, name, err)
+			return nil, service.Usagef("%s %s: access %v", flag, word, err)
 		}
 		access[ns] = a
 	}

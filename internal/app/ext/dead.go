@@ -22,9 +22,9 @@ func (c *command) audit() *cobra.Command {
 		c.auditDead(),
 		c.auditEvent("retry", "Publish set-aside events again",
 			"Publish set-aside events again. A running server does it within half a minute. They come after\n"+
-				"newer events of their installs.", c.retryDead),
+				"newer events of their installs.", "queued again", c.retryDead),
 		c.auditEvent("drop", "Delete set-aside events",
-			"Delete set-aside events. They are never published.", c.dropDead),
+			"Delete set-aside events. They are never published.", "deleted", c.dropDead),
 	)
 	return cmd
 }
@@ -101,7 +101,7 @@ func (c *command) dropDead(ctx context.Context, id outbox.ID) (bool, error) {
 }
 
 // auditEvent is a command for one event, or all of them.
-func (c *command) auditEvent(name, short, long string, do func(context.Context, outbox.ID) (bool, error)) *cobra.Command {
+func (c *command) auditEvent(name, short, long, done string, do func(context.Context, outbox.ID) (bool, error)) *cobra.Command {
 	var (
 		o   owner
 		seq int64
@@ -111,7 +111,7 @@ func (c *command) auditEvent(name, short, long string, do func(context.Context, 
 		Use: name + " (--all | --tenant T --install I --seq N)", Short: short, Long: long, Args: service.Args(),
 		RunE: c.withService(func(ctx context.Context, _ *ext.Service) error {
 			if all {
-				return c.everyDead(ctx, name, do)
+				return c.everyDead(ctx, done, do)
 			}
 			who, err := o.parse(true)
 			if err != nil {
@@ -135,7 +135,7 @@ func (c *command) auditEvent(name, short, long string, do func(context.Context, 
 	return cmd
 }
 
-func (c *command) everyDead(ctx context.Context, name string, do func(context.Context, outbox.ID) (bool, error)) error {
+func (c *command) everyDead(ctx context.Context, done string, do func(context.Context, outbox.ID) (bool, error)) error {
 	n := 0
 	err := c.eachDead(ctx, func(d *outbox.DeadEvent) error {
 		found, err := do(ctx, d.ID())
@@ -144,6 +144,6 @@ func (c *command) everyDead(ctx context.Context, name string, do func(context.Co
 		}
 		return err
 	})
-	fmt.Fprintf(c.Stdout, "%s: %d\n", name, n)
+	fmt.Fprintf(c.Stdout, "events %s: %d\n", done, n)
 	return err
 }

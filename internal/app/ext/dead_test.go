@@ -55,7 +55,7 @@ func TestDeadEvents(t *testing.T) {
 				t.Errorf("%v: %d, %q", c.args, status, errs)
 			}
 		}
-		if lines := p.prints("ext", "audit", "retry", "--all"); len(lines) != 1 || lines[0] != "retry: 2" {
+		if lines := p.prints("ext", "audit", "retry", "--all"); len(lines) != 1 || lines[0] != "events queued again: 2" {
 			t.Errorf("printed %q", lines)
 		}
 		if lines := p.prints("ext", "audit", "dead"); len(lines) != 1 {

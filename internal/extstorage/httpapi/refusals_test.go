@@ -397,7 +397,7 @@ func TestRefusalsOfOperators(t *testing.T) {
 		{"GET", own, "", nil, 400, "VALIDATION_FAILED", "/tenant is required in the query: the UUID of the tenant"},
 		{"GET", own + "?tenant=x", "", nil, 400, "VALIDATION_FAILED", "/tenant must be a UUID of 36 characters with hyphens"},
 		{"GET", "/ext/installs/x" + tenant, "", nil, 400, "VALIDATION_FAILED", "/install must be a UUID of 36 characters with hyphens"},
-		{"GET", own + tenant, "", nil, 404, "NOT_FOUND", "install not found"},
+		{"GET", own + tenant, "", nil, 404, "NOT_FOUND", "install is not registered"},
 		{"GET", own + tenant + "&x=1", "", nil, 400, "VALIDATION_FAILED", "/x is not a query parameter of this request: expected tenant"},
 		{"POST", own + tenant, `{}`, nil, 405, "METHOD_NOT_ALLOWED", "this path supports DELETE, GET, PUT"},
 		{"GET", "/ext/installs/a/b", "", nil, 404, "NOT_FOUND", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data, /ext/tenants/TENANT/data, /ext/tokens or /ext/tokens/ID"},
