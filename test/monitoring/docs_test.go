@@ -189,6 +189,9 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	documented := map[string]metric{}
 	for _, r := range row.FindAllStringSubmatch(read(t, document), -1) {
 		labels := strings.Fields(strings.ReplaceAll(r[3], "`", ""))
+		if _, twice := documented[r[1]]; twice {
+			t.Errorf("%s is in the table twice", r[1])
+		}
 		documented[r[1]] = metric{kind: r[2], labels: labels}
 	}
 	for name, m := range server {
