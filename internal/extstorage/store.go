@@ -68,9 +68,9 @@ type Store interface {
 // changes nothing. Every method returns fault.Denied for an invalid Span and for
 // the zero Owner.
 type Inspector interface {
-	// ListUsage reads at most limit counters of a span, in its order, from one
-	// snapshot: of the installs that have or had a record. One that is only
-	// registered has nothing to count and is not among them.
+	// ListUsage reads at most limit counters of a span, in order, from one
+	// snapshot: those of installs that have or had a record. Installs that are only
+	// registered have no counters and are not included.
 	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)
 
 	// Audit counts the rows of an install and returns how its counters differ.
@@ -134,8 +134,9 @@ type Caller struct {
 	ID   string // ID of the token, invocation or session; may be empty
 }
 
-// IdempotencyKey makes a write happen once: the same key with the same request gets the
-// answer of the first, for AnswersKept; with another request it is ErrKeyReused.
+// IdempotencyKey makes a write idempotent: for AnswersKept, the same key with the
+// same request returns the first answer. With a different request it is
+// ErrKeyReused.
 type IdempotencyKey struct {
 	Key     string
 	Request [32]byte // hash of the request

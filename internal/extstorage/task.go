@@ -91,7 +91,7 @@ func (s *Service) checkTask(t *Task) error {
 // Do executes one task.
 func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	results, err := s.write(ctx, r, []Task{t})
-	if item, ok := err.(*ItemError); ok { //nolint:errorlint // an error that wraps an ItemError has more to say
+	if item, ok := err.(*ItemError); ok { //nolint:errorlint // what wraps an ItemError is more than its failure
 		return Result{}, item.Err
 	}
 	if err != nil {

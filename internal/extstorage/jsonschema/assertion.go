@@ -9,34 +9,34 @@ import (
 	"strings"
 )
 
-// assertion is what this package checks itself when a subschema is held against
-// a value, before the library goes on: whether steps are left, and the keywords
-// by which alternatives are told apart.
+// assertion holds the checks that this package performs itself before the library
+// validates a value by a subschema: whether steps are left, and the keywords that
+// tell alternatives apart.
 //
-// The library would check those too, but it also descends into the members of
-// an alternative that does not apply, so that a tree of nodes of k kinds costs
-// k^depth; and an `enum` of 16,000 numbers is compared one by one, as
-// fractions, for every item of an array. Here both end at once.
+// The library checks those too, but it also descends into the members of an
+// alternative that does not apply, so a tree of nodes of k kinds costs k^depth.
+// And it compares an `enum` of 16,000 numbers one by one, as fractions, for every
+// item of an array. Here both end at once.
 type assertion struct {
 	node     *node
-	types    []string            // any of these, or nil for any at all
+	types    []string            // any of these; nil: all
 	values   map[string]struct{} // identities of `enum`, or nil
 	constant *string             // identity of `const`, or nil
 	required []string
-	tags     []tag // of members
-	weight   int   // of the subschema's own keywords
+	tags     []tag // tags of members
+	weight   int   // number of the subschema's own keywords
 
-	alternative bool // required and tags tell whether it is meant; else the library has them
+	alternative bool // check required and tags here, because they select the alternative; else the library does
 }
 
-// tag is a member whose subschema is an `enum` or a `const`: in a union it
-// tells which alternative is meant.
+// tag is a member whose subschema is an `enum` or a `const`: in a union it selects
+// the alternative.
 type tag struct {
 	member string
 	assert *assertion
 }
 
-// asserts makes the assertion of every subschema that has keywords.
+// asserts returns the assertions of all subschemas that have keywords.
 func (d *document) asserts() map[*node]*assertion {
 	all, alternatives := map[*node]*assertion{}, d.alternatives()
 	for _, n := range d.nodes {
@@ -47,7 +47,7 @@ func (d *document) asserts() map[*node]*assertion {
 	}
 	for _, a := range all {
 		if !a.alternative {
-			continue // the library says of each member what is wrong with it
+			continue // the library reports each invalid member
 		}
 		properties := a.node.object("properties")
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
@@ -60,8 +60,8 @@ func (d *document) asserts() map[*node]*assertion {
 	return all
 }
 
-// alternatives are the subschemas of anyOf and oneOf, and those that the same value
-// is held against through them.
+// alternatives returns the subschemas of anyOf and oneOf, and those that they
+// apply to the same value.
 func (d *document) alternatives() map[*node]bool {
 	all := map[*node]bool{}
 	var add func(n *node)
@@ -100,7 +100,7 @@ func (d *document) newAssertion(n *node) *assertion {
 	}
 	a.weight = 1 + len(n.same) + len(a.required)
 	if n.dynamic != nil {
-		a.weight += d.longest // the library goes all the way back that led here
+		a.weight += d.longest // the library walks back the whole path
 	}
 	for _, keyword := range []string{"dependentRequired", "dependencies", "patternProperties"} {
 		for _, names := range n.object(keyword) {
@@ -111,12 +111,12 @@ func (d *document) newAssertion(n *node) *assertion {
 	return a
 }
 
-// perStep is how many instructions of a regular expression, each on one
-// character, take as long as a step.
+// perStep is how many instructions of a regular expression, each on one character,
+// take as long as a step.
 const perStep = 32
 
-// cost is how many steps it is to hold the subschema against v, without what is
-// in v and without the subschemas that it refers to. The divisors are measured.
+// cost returns the steps for validating v by the subschema, without the contents
+// of v and without referenced subschemas. The divisors are measured.
 func (a *assertion) cost(v any) int {
 	steps := a.weight
 	switch v := v.(type) {
@@ -140,7 +140,7 @@ func (a *assertion) cost(v any) int {
 	return steps
 }
 
-// size is how many values v is.
+// size returns the number of values in v, including v.
 func size(v any) int {
 	sum := 1
 	switch v := v.(type) {
@@ -156,22 +156,22 @@ func size(v any) int {
 	return sum
 }
 
-// refusal is why an assertion does not hold: at the value, or at a member of
-// it. Mismatched says that the subschema was probably not meant for the value.
+// refusal describes why an assertion fails, at the value or at a member of it.
+// Mismatched means that the subschema was probably not meant for the value.
 type refusal struct {
-	member     []string // one or none
+	member     []string // at most one element
 	reason     string
 	keyword    string
-	node       *node // that has the keyword
+	node       *node // the subschema with the keyword
 	mismatched bool
 }
 
 func (r *refusal) Error() string { return r.reason }
 
-// errNoSteps ends a validation, fast: every further subschema is refused.
+// errNoSteps ends a validation quickly: every further subschema fails.
 var errNoSteps = errors.New("no steps are left")
 
-// check holds a against v. The error is a *refusal.
+// check checks v by a. The error is a *refusal.
 func (a *assertion) check(v any) error {
 	if a.types != nil && !slices.ContainsFunc(a.types, func(name string) bool { return is(v, name) }) {
 		return &refusal{reason: "must be of type " + strings.Join(a.types, " or "), keyword: "type", node: a.node, mismatched: true}
@@ -203,7 +203,7 @@ func (a *assertion) check(v any) error {
 
 var reasonOf = map[string]string{"const": "must equal the value of const", "enum": "must be one of the values of enum"}
 
-// differs is the keyword, `enum` or `const`, of which v is not a value, or "".
+// differs returns the keyword, `enum` or `const`, that does not allow v, or "".
 func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {
 		return ""
@@ -221,7 +221,7 @@ func (a *assertion) differs(v any) string {
 	return ""
 }
 
-// is tells whether v is of a type. 1.0 is an integer.
+// is reports whether v has a type. 1.0 is an integer.
 func is(v any, name string) bool {
 	switch v := v.(type) {
 	case nil:
@@ -240,11 +240,11 @@ func is(v any, name string) bool {
 	return false
 }
 
-// plain tells whether n is written as an integer.
+// plain reports whether n is spelled as an integer.
 func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
-// identity is a text that two values share when they are equal: members in
-// order, numbers by their value, lengths so that nothing runs together.
+// identity returns a text that is the same for equal values: with sorted members,
+// numbers by value, and length prefixes.
 func identity(v any) string { return string(identify(nil, v)) }
 
 func identify(b []byte, v any) []byte {
@@ -279,7 +279,7 @@ func sized(b []byte, kind byte, text string) []byte {
 	return append(b, text...)
 }
 
-// exponent is the size of the exponent that a canonical number is written with.
+// exponent returns the absolute exponent in the spelling of a canonical number.
 func exponent(n json.Number) int {
 	i := strings.IndexByte(string(n), 'e')
 	if i < 0 {

@@ -13,50 +13,50 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Cache keeps compiled schemas within a budget of bytes, which are measured. Tenants
-// share the budget (package fair): a schema is charged to the tenant that needed it
-// first, and a tenant above its share makes room by giving up its own.
+// Cache caches compiled schemas within a budget of measured bytes. Tenants share
+// the budget (package fair). A schema is charged to the tenant that first needed
+// it, and a tenant above its share evicts its own schemas.
 //
-// The key is the hash of the document and nothing else, so that tenants who have the
-// same document share it, and those who only gave theirs the same $id do not.
+// The key is the hash of the document only: tenants with the same document share
+// its schema, and tenants whose documents merely have the same $id do not.
 type Cache struct {
 	budget    *fair.Pool // bytes
-	compilers *fair.Pool // compilations at a time
+	compilers *fair.Pool // concurrent compilations
 
 	mu        sync.Mutex
 	schemas   map[documentHash]*Entry
-	recent    *linked.List   // all entries, the one asked for last in front
-	tenants   map[string]int // bytes that are charged
+	recent    *linked.List   // all entries, most recently used first
+	tenants   map[string]int // charged bytes
 	evictions int64
-	waiting   int // uses that wait for bytes
+	waiting   int // uses waiting for bytes
 }
 
 type documentHash = [sha256.Size]byte
 
-// Entry is a schema in a cache.
+// Entry is a schema in a Cache.
 type Entry struct {
 	Schema *Schema
 
 	hash   documentHash
-	tenant string // that it is charged to
+	tenant string // the tenant charged
 	users  int
 	bytes  int             // charged
 	place  *linked.Element // in recent
 
-	done chan struct{} // closed when Schema and err are there
+	done chan struct{} // closed when Schema and err are set
 	err  error
 }
 
 const (
-	// Compilations is how many schemas a cache compiles at a time, and one tenant one
-	// less.
+	// Compilations is the maximum number of concurrent compilations; one tenant may
+	// run one less.
 	Compilations = 2
 
-	// CompileMemory is what one of them takes at most while it is under way, on top of
+	// CompileMemory is the maximum memory of a running compilation, in addition to
 	// what is charged to the budget.
 	CompileMemory = 4 * MaxCompiled
 
-	// waits is how many uses of a cache may wait for each of the two, and for how long.
+	// waits is how many uses of a cache may wait for each of the two, and how long.
 	waits    = 256
 	waitMost = 10 * time.Second
 )
@@ -73,9 +73,9 @@ func NewCache(bytes int) *Cache {
 // CacheStats is the state of a cache.
 type CacheStats struct {
 	Schemas   int
-	Bytes     int   // that they hold
-	Capacity  int   // bytes that they may hold
-	Evictions int64 // schemas given up so far to make room
+	Bytes     int   // bytes of the schemas
+	Capacity  int   // maximum bytes
+	Evictions int64 // schemas evicted so far
 }
 
 // Stats returns the state of the cache.
@@ -86,10 +86,11 @@ func (c *Cache) Stats() CacheStats {
 	return CacheStats{Schemas: len(c.schemas), Bytes: int(s.Used), Capacity: int(s.Capacity), Evictions: c.evictions}
 }
 
-// Acquire gives the schema of a document, on behalf of a tenant. The caller releases
-// it when it does not use it any more. A document is compiled once, however many ask
-// at a time, and stays while it is used. An error of Compile is not kept. While there
-// is no memory for the schema Acquire waits, for a few seconds: fault.Unavailable.
+// Acquire returns the schema of a document on behalf of a tenant. The caller must
+// release it. A document is compiled once, even for concurrent callers, and stays
+// in the cache while it is used. Errors of Compile are not cached. While there is
+// no memory for the schema, Acquire waits for a few seconds, and then returns
+// fault.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {
@@ -110,11 +111,11 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 		if mine || !errors.Is(e.err, errLeft) {
 			return nil, e.err
 		}
-		// The request that was to compile it has ended: now it is this one's turn.
+		// The request that was compiling it has ended; this one takes over.
 	}
 }
 
-// fill compiles the document of an entry. Requests that wait for it are told also when
+// fill compiles the document of an entry. It notifies waiting requests even if
 // that panics.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.err = fault.New(fault.Internal, "compiling the schema failed")
@@ -127,12 +128,12 @@ func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.Schema, e.err = c.compile(ctx, e, text)
 }
 
-// errLeft is the cause of a schema that was not compiled because the request that
-// was to do it ended.
+// errLeft means that a schema was not compiled because the compiling request
+// ended.
 var errLeft = errors.New("the request has ended")
 
-// enter makes the caller a user of an entry; mine is an entry that it has to
-// compile.
+// enter registers the caller as a user of an entry; mine reports that the caller
+// must compile it.
 func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +149,8 @@ func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	return e, mine
 }
 
-// Release ends a use. An entry that nobody uses stays, unless others wait for its
-// bytes.
+// Release ends a use of an entry. An unused entry stays, unless other uses wait
+// for its bytes.
 func (c *Cache) Release(e *Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +159,8 @@ func (c *Cache) Release(e *Entry) {
 	}
 }
 
-// forget removes an entry whose schema was not compiled. Requests that know it find
-// its error.
+// forget removes an entry whose compilation failed. Requests that hold it see its
+// error.
 func (c *Cache) forget(e *Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +168,7 @@ func (c *Cache) forget(e *Entry) {
 	delete(c.schemas, e.hash)
 }
 
-// drop gives up an entry that nobody uses.
+// drop evicts an unused entry.
 func (c *Cache) drop(e *Entry) {
 	c.recent.Remove(e.place)
 	delete(c.schemas, e.hash)
@@ -196,8 +197,8 @@ func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, 
 	return s, nil
 }
 
-// charge charges bytes to the tenant of an entry. When there is nothing that could
-// be given up for them, it waits until a schema is no longer used.
+// charge charges bytes to the tenant of an entry. If nothing can be evicted, it
+// waits until a schema is released.
 func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	if c.take(e, bytes) {
 		return nil
@@ -210,7 +211,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 		c.waiting--
 		c.mu.Unlock()
 	}()
-	if c.take(e, bytes) { // one was left before it knew that this waits
+	if c.take(e, bytes) { // an entry was released before this use was counted as waiting
 		return nil
 	}
 	if err := c.budget.Acquire(ctx, e.tenant, int64(bytes)); err != nil {
@@ -223,7 +224,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 }
 
 // take charges bytes to the tenant of an entry, if they are free or become free by
-// giving up schemas that nobody uses.
+// evicting unused schemas.
 func (c *Cache) take(e *Entry, bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,10 +244,9 @@ func (c *Cache) charged(e *Entry, bytes int) {
 	c.tenants[e.tenant] += bytes
 }
 
-// victim is the entry that is given up for more bytes of a tenant: the one that has
-// not been used for longest, of the tenant itself when it would have more than its
-// share, otherwise of the tenant that has the most, as far as there are some that
-// nobody uses.
+// victim returns the entry to evict for more bytes of a tenant: the least recently
+// used unused entry of the tenant itself if it would exceed its share, otherwise
+// of the tenant with the most bytes among those that have unused entries.
 func (c *Cache) victim(tenant string, bytes int) *Entry {
 	capacity := int(c.budget.Stats().Capacity)
 	own := c.tenants[tenant]

@@ -8,16 +8,15 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Check tells whether a schema document may be registered: nil, or an *Error
-// with the pointer into the document. It costs some 30 ms at most, whatever
-// the document is.
+// Check returns nil if a schema document may be registered, or an *Error with a
+// pointer into the document. It takes about 30 ms at most for any document.
 func Check(text []byte) error {
 	_, err := parse(text)
 	return err
 }
 
-// parse checks a document and knows its subschemas. Each step relies on those
-// before it: they bound what it works on.
+// parse checks a document and finds its subschemas. Each step relies on the bounds
+// that the previous steps established.
 func parse(text []byte) (*document, error) {
 	if len(text) > MaxBytes {
 		return nil, pointer(nil).refuse("is too large: the limit is " + strconv.Itoa(MaxBytes) + " bytes")
@@ -44,16 +43,16 @@ func parse(text []byte) (*document, error) {
 	return d, nil
 }
 
-// metaschema is what Draft 2020-12 says a schema is. The library has it inside.
+// metaschema is the metaschema of Draft 2020-12, which the library embeds.
 var metaschema = sync.OnceValue(func() *santhosh.Schema {
 	c := santhosh.NewCompiler()
 	c.UseLoader(refusing{})
 	return c.MustCompile(santhosh.Draft2020.String())
 })
 
-// refusing is the loader of everything: nothing is fetched, no file is read.
-// References out of a document have been refused before; this is the lock
-// behind the door.
+// refusing is a loader that rejects everything, so that nothing is fetched and no
+// file is read. References out of a document were rejected before; this is the
+// second line of defense.
 type refusing struct{}
 
 func (refusing) Load(string) (any, error) {

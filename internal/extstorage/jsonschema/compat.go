@@ -6,33 +6,33 @@ import (
 	"strconv"
 )
 
-// Effect is what a change means for values that the old schema lets pass.
+// Effect is the effect of a change on values that the old schema accepts.
 type Effect uint8
 
-// The effects, the worse the later.
+// Effects, in order of severity.
 const (
-	Harmless Effect = iota // all of them pass the new one too
-	Unknown                // cannot be told from the schemas alone: look at the values
-	Breaking               // some of them, or all, do not
+	Harmless Effect = iota // the new schema accepts all of them
+	Unknown                // not decidable from the schemas alone: validate the values
+	Breaking               // the new schema rejects some or all of them
 )
 
-// String is the word of the report.
+// String returns the word used in reports.
 func (e Effect) String() string {
 	return [...]string{"harmless", "unknown", "breaking"}[e]
 }
 
-// Change is one difference between two schemas. Pointer is the place in the new
-// document or, of what is gone, where it stood in the old one.
+// Change is one difference between two schemas. Pointer is the location in the new
+// document or, if removed, in the old one.
 type Change struct {
 	Pointer string
 	Change  string // "a required member was added"
 	Effect  Effect
 }
 
-// Report is what Compatible found, in the order of the document.
+// Report lists the differences in the order of the document.
 type Report []Change
 
-// Effect is that of the worst change.
+// Effect returns the effect of the worst change.
 func (r Report) Effect() (worst Effect) {
 	for _, c := range r {
 		worst = max(worst, c.Effect)
@@ -40,12 +40,12 @@ func (r Report) Effect() (worst Effect) {
 	return worst
 }
 
-// Compatible reports whether what was written under old may still be written
-// under new. It goes keyword by keyword and proves nothing that needs more:
-// what it calls breaking may be harmless in its context, what it calls
-// harmless is, with one exception that the registry's rules make: an optional
-// member may be added to an object that was open, although a record may have
-// had one of that name and another type. Annotations are no change.
+// Compatible reports whether values that are valid under the old schema remain
+// valid under the new one. It compares keyword by keyword and proves nothing
+// beyond that. A change that it calls breaking may be harmless in context. A
+// change that it calls harmless is harmless, with one exception by a rule of the
+// registry: an optional member may be added to an open object, although a record
+// may have a member of that name with another type. Annotations are ignored.
 //
 // The error is that of Check.
 func Compatible(before, after []byte) (Report, error) {
@@ -65,21 +65,21 @@ func Compatible(before, after []byte) (Report, error) {
 	return c.report, nil
 }
 
-// What a comparison may come to. References in circles of different lengths meet
-// in as many pairs as the product of the two, each inside of the one before.
+// Limits of a comparison. Reference cycles of different lengths meet in as many
+// pairs as the product of the lengths, each nested in the previous.
 const (
 	maxPairs   = 5_000
 	maxChanges = 1_000
 )
 
-// comparison is one under way.
+// comparison is the state of a comparison.
 type comparison struct {
 	before, after *document
-	seen          map[[2]*node]bool // what refers to itself is compared once
+	seen          map[[2]*node]bool // compares recursive schemas once
 	report        Report
 
-	cut    bool   // not everything was compared, or is in the report;
-	untold Effect // the worst of the rest
+	cut    bool   // some differences are not in the report
+	untold Effect // the worst effect of those
 }
 
 func (c *comparison) add(at pointer, effect Effect, change string) {
@@ -90,13 +90,13 @@ func (c *comparison) add(at pointer, effect Effect, change string) {
 	c.report = append(c.report, Change{at.String(), change, effect})
 }
 
-// leave leaves something out of the report.
+// leave omits a difference from the report.
 func (c *comparison) leave(effect Effect) { c.cut, c.untold = true, max(c.untold, effect) }
 
-// anything is the schema that an absent keyword stands for.
+// anything is the schema that an absent keyword implies.
 var anything = &node{flat: true}
 
-// orAnything is the subschema under a keyword, or what its absence means.
+// orAnything returns the subschema under a keyword, or what its absence implies.
 func orAnything(n *node) *node {
 	if n == nil {
 		return anything
@@ -104,9 +104,9 @@ func orAnything(n *node) *node {
 	return n
 }
 
-// compare reports how the values of o and n differ, at at. Every keyword is
-// one condition of several, so it is enough that each condition of n follows
-// from the same one of o.
+// compare reports how n differs from o, at the pointer at. Every keyword is an
+// independent condition, so it suffices that each condition of n follows from the
+// same condition of o.
 func (c *comparison) compare(o, n *node, at pointer) {
 	o = o.target()
 	if t := n.target(); t != n {
@@ -142,7 +142,7 @@ func (c *comparison) compare(o, n *node, at pointer) {
 	c.combinations(o, n, at)
 }
 
-// target follows references that stand alone. Check has refused circles.
+// target follows references that are the only keyword. Check has rejected cycles.
 func (n *node) target() *node {
 	for n.ref != nil {
 		for keyword := range n.keywords {
@@ -155,7 +155,7 @@ func (n *node) target() *node {
 	return n
 }
 
-// assertions are the keywords that can refuse a value.
+// assertions are the keywords that can reject a value.
 var assertions = func() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range places {
@@ -170,7 +170,7 @@ var assertions = func() map[string]bool {
 	return all
 }()
 
-// open tells whether n refuses nothing.
+// open reports whether n accepts everything.
 func (n *node) open() bool {
 	if n.keywords == nil {
 		return n.flat
@@ -183,11 +183,11 @@ func (n *node) open() bool {
 	return true
 }
 
-// closed tells whether n is false.
+// closed reports whether n is false.
 func (n *node) closed() bool { return n.keywords == nil && !n.flat }
 
-// unchanged tells whether two subschemas say the same, with all that they refer
-// to.
+// unchanged reports whether two subschemas are the same, including all that they
+// refer to.
 func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 	if o == nil || n == nil {
 		return o == n
@@ -208,7 +208,7 @@ func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 
 func alike(o, n *node) bool { return unchanged(o, n, map[[2]*node]bool{}) }
 
-// members compares what is said of the members of an object.
+// members compares the rules for members of an object.
 func (c *comparison) members(o, n *node, at pointer) {
 	c.names(o.strings("required"), n.strings("required"), at.add("required"))
 	was, is := o.object("dependentRequired"), n.object("dependentRequired")
@@ -252,7 +252,7 @@ func (c *comparison) members(o, n *node, at pointer) {
 	c.compare(orAnything(c.before.child(o, "propertyNames")), orAnything(c.after.child(n, "propertyNames")), at.add("propertyNames"))
 }
 
-// rest compares what is said of members without a name of their own.
+// rest compares the rules for members without a schema of their own.
 func (c *comparison) rest(o, n *node, at pointer) {
 	if n.closed() {
 		c.add(at, Breaking, "other members are no longer allowed")
@@ -261,7 +261,7 @@ func (c *comparison) rest(o, n *node, at pointer) {
 	c.compare(o, n, at)
 }
 
-// memberAdded is a member that had no schema of its own.
+// memberAdded reports a member that got a schema of its own.
 func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	switch {
 	case len(o.object("patternProperties")) > 0:
@@ -278,7 +278,7 @@ func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	}
 }
 
-// memberRemoved is a member that has no schema of its own any more.
+// memberRemoved reports a member that no longer has a schema of its own.
 func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	switch {
 	case was.closed():
@@ -303,7 +303,7 @@ func (c *comparison) names(was, is []string, at pointer) {
 	}
 }
 
-// lacks reports whether some of the texts are not there.
+// lacks reports whether some of the texts are missing.
 func lacks(there, texts []string) bool {
 	known := make(map[string]bool, len(there))
 	for _, text := range there {
@@ -312,7 +312,7 @@ func lacks(there, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return !known[text] })
 }
 
-// items compares what is said of the items of an array.
+// items compares the rules for items of an array.
 func (c *comparison) items(o, n *node, at pointer) {
 	was, _ := o.keywords["prefixItems"].([]any)
 	is, _ := n.keywords["prefixItems"].([]any)
@@ -332,7 +332,7 @@ func (c *comparison) items(o, n *node, at pointer) {
 	c.whole(o, n, at, "contains", "minContains", "maxContains")
 }
 
-// toggled is a condition that came or went.
+// toggled reports a condition that was added or removed.
 func (c *comparison) toggled(is bool, at pointer, condition string) {
 	if is {
 		c.add(at, Breaking, condition+" are now required")
@@ -341,7 +341,7 @@ func (c *comparison) toggled(is bool, at pointer, condition string) {
 	}
 }
 
-// union is the names of two objects, in order.
+// union returns the names of both objects, sorted.
 func union(a, b map[string]any) []string {
 	all := map[string]any{}
 	maps.Copy(all, a)
@@ -349,7 +349,7 @@ func union(a, b map[string]any) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// texts are the strings of an array.
+// texts returns the strings of an array.
 func texts(v any) (all []string) {
 	array, _ := v.([]any)
 	for _, item := range array {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// values compares what is said of a value as a whole.
+// values compares the rules for a value as a whole.
 func (c *comparison) values(o, n *node, at pointer) {
 	was, is := typesOf(o), typesOf(n)
 	for _, name := range was {
@@ -36,8 +36,8 @@ func (c *comparison) values(o, n *node, at pointer) {
 	}
 }
 
-// typesOf are the types that n allows. Numbers that are not integers are a type
-// of their own here, so that an integer is one of several numbers.
+// typesOf returns the types that n allows. Numbers that are not integers count as
+// a separate type here, so that "number" includes "integer".
 func typesOf(n *node) []string {
 	types := n.strings("type")
 	if single := n.text("type"); single != "" {
@@ -55,8 +55,7 @@ func typesOf(n *node) []string {
 	return types
 }
 
-// listed compares `enum` or `const`. A const may become an enum, and the other
-// way round.
+// listed compares `enum` or `const`. A const may become an enum, and vice versa.
 func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 	if _, ok := n.keywords[keyword]; !ok {
 		if _, was := o.keywords[keyword]; was && n.keywords["enum"] == nil && !has(n, "const") {
@@ -86,7 +85,7 @@ func has(n *node, keyword string) bool {
 	return ok
 }
 
-// valuesOf are the identities of the values that a keyword names, or nil.
+// valuesOf returns the identities of the values under a keyword, or nil.
 func valuesOf(n *node, keyword string) []string {
 	value, ok := n.keywords[keyword]
 	if !ok {
@@ -103,12 +102,12 @@ func valuesOf(n *node, keyword string) []string {
 	return all
 }
 
-// numbers compares bounds of all kinds.
+// numbers compares all kinds of bounds.
 func (c *comparison) numbers(o, n *node, at pointer) {
 	c.bound(lowest(o), lowest(n), at.add("minimum"), 1)
 	c.bound(highest(o), highest(n), at.add("maximum"), -1)
 	for _, what := range []string{"Length", "Items", "Properties"} {
-		none := limit{value: new(big.Rat)} // a minimum of 0 is none
+		none := limit{value: new(big.Rat)} // a minimum of 0 is no bound
 		c.bound(count(o, "min"+what, none), count(n, "min"+what, none), at.add("min"+what), 1)
 		c.bound(count(o, "max"+what, limit{}), count(n, "max"+what, limit{}), at.add("max"+what), -1)
 	}
@@ -125,13 +124,13 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	}
 }
 
-// limit is a bound of a number, or none.
+// limit is a bound of a number, or no bound.
 type limit struct {
 	value     *big.Rat
 	exclusive bool
 }
 
-// number under a keyword, or nil.
+// number returns the number under a keyword, or nil.
 func number(n *node, keyword string) *big.Rat {
 	if v, ok := n.keywords[keyword].(json.Number); ok {
 		return fraction(v)
@@ -146,8 +145,8 @@ func count(n *node, keyword string, none limit) limit {
 	return none
 }
 
-// lowest and highest are the bounds that count, of those with and without the
-// number itself.
+// lowest and highest return the effective bounds, given the inclusive and the
+// exclusive one.
 func lowest(n *node) limit {
 	return tighter(limit{value: number(n, "minimum")}, limit{number(n, "exclusiveMinimum"), true}, 1)
 }
@@ -163,8 +162,8 @@ func tighter(a, b limit, sign int) limit {
 	return b
 }
 
-// compareLimits is positive when a is tighter than b. Sign is 1 for lower
-// bounds and -1 for upper ones.
+// compareLimits returns a positive number if a is tighter than b. Sign is 1 for
+// lower bounds and -1 for upper ones.
 func compareLimits(a, b limit, sign int) int {
 	switch {
 	case a.value == nil && b.value == nil:
@@ -195,13 +194,13 @@ func (c *comparison) bound(was, is limit, at pointer, sign int) {
 	}
 }
 
-// combinations compares what is said by other schemas.
+// combinations compares references and combined schemas.
 func (c *comparison) combinations(o, n *node, at pointer) {
 	switch {
 	case n.ref != nil && o.ref != nil:
 		c.compare(o.ref, n.ref, n.ref.at)
 	case n.ref != nil:
-		c.compare(o, n.ref, n.ref.at) // a schema that got a name
+		c.compare(o, n.ref, n.ref.at) // a schema was moved to a definition
 	case o.ref != nil:
 		c.add(at.add("$ref"), Harmless, "a condition was removed")
 	}
@@ -229,7 +228,7 @@ func (c *comparison) combinations(o, n *node, at pointer) {
 		case is == nil || is.open():
 		case !has(o, keyword):
 			c.add(at.add(keyword), Breaking, "a condition was added")
-		case !alike(o, n): // what is left over depends on everything beside it
+		case !alike(o, n): // unevaluated members depend on all other keywords
 			c.add(at.add(keyword), Unknown, "what it applies to may have changed")
 		}
 	}
@@ -259,8 +258,8 @@ func (c *comparison) list(o, n *node, keyword string, at pointer) {
 	}
 }
 
-// whole compares keywords of which nothing can be said but that they are the
-// same, or that they came or went.
+// whole compares keywords for which only equality, addition and removal are
+// checked.
 func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	was, is := sub(o, keywords), sub(n, keywords)
 	first := at.add(keywords[0])
@@ -275,7 +274,7 @@ func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	}
 }
 
-// sub is what n has of some keywords.
+// sub returns the subset of n's keywords.
 func sub(n *node, keywords []string) map[string]any {
 	some := map[string]any{}
 	for _, keyword := range keywords {
@@ -286,7 +285,7 @@ func sub(n *node, keywords []string) map[string]any {
 	return some
 }
 
-// sameUnder tells whether o and n say the same under some keywords.
+// sameUnder reports whether o and n are the same under some keywords.
 func (c *comparison) sameUnder(o, n *node, keywords []string) bool {
 	if identity(sub(o, keywords)) != identity(sub(n, keywords)) {
 		return false
@@ -304,7 +303,7 @@ func (c *comparison) sameUnder(o, n *node, keywords []string) bool {
 	return true
 }
 
-// under are the subschemas that stand under a keyword of n.
+// under returns the subschemas under a keyword of n.
 func under(n *node, keyword string) (some []*node) {
 	for _, nodes := range [][]*node{n.same, n.inside} {
 		for _, child := range nodes {

@@ -9,10 +9,10 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// decode reads a schema document into maps, slices, strings, booleans, nil and
-// json.Number. encoding/json alone would let duplicate members, text that is not
-// UTF-8, any depth, and numbers pass of which the library makes fractions of
-// integers with millions of digits: canonjson refuses them, with the place.
+// decode parses a schema document into maps, slices, strings, booleans, nil and
+// json.Number. encoding/json alone would accept duplicate members, invalid UTF-8,
+// any depth, and numbers that the library converts to fractions of integers with
+// millions of digits. canonjson rejects these, with their location.
 func decode(text []byte) (any, error) {
 	v, err := canonjson.Parse(text, MaxBytes)
 	if errors.Is(err, canonjson.ErrTooLarge) {
@@ -24,7 +24,7 @@ func decode(text []byte) (any, error) {
 	return decodeValue(v)
 }
 
-// decodeValue reads a value that canonjson has accepted.
+// decodeValue decodes a value that canonjson has accepted.
 func decodeValue(value canonjson.Value) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(string(value)))
 	d.UseNumber()

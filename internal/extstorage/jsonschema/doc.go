@@ -1,9 +1,9 @@
-// Package jsonschema checks values by the JSON Schemas of extensions, which are
-// written by strangers.
+// Package jsonschema validates values by the JSON Schemas of extensions, which are
+// untrusted.
 //
-// The dialect is Draft 2020-12 and nothing else; what a keyword means is the
-// library's business (github.com/santhosh-tekuri/jsonschema/v6). This package
-// keeps it from being hurt by a schema or by a value:
+// The only dialect is Draft 2020-12. The library
+// (github.com/santhosh-tekuri/jsonschema/v6) implements the keywords. This package
+// protects it from hostile schemas and values:
 //
 //   - [Check] refuses at registration what is too large, too deep, refers to
 //     anything outside the document, or grows when its references are written
@@ -17,32 +17,33 @@
 //     and tenants have shares of it.
 //
 // `format`, `contentEncoding`, `contentMediaType` and `contentSchema` are
-// annotations, as Draft 2020-12 has them by default: they refuse nothing. A
-// `pattern` is an expression of RE2, which runs in linear time; what only
-// ECMA-262 has, lookahead for one, is refused with the place.
+// annotations, as is the default of Draft 2020-12: they reject nothing. A
+// `pattern` is an RE2 expression, which runs in linear time; ECMA-262 features
+// that RE2 lacks, such as lookahead, are rejected with their location.
 //
-// Numbers have their exact decimal value throughout.
+// Numbers keep their exact decimal value.
 package jsonschema
 
 import "holdfast/internal/canonjson"
 
-// What a schema document may be, and why is in docs/decisions.
+// Limits of a schema document. docs/decisions has the reasons.
 const (
 	MaxBytes      = 64 << 10 // of the document
 	MaxDepth      = canonjson.MaxDepth
 	MaxSubschemas = 2_000   // in the document
-	MaxPointers   = 1 << 20 // bytes of the pointers to all subschemas: the library keeps several of each
+	MaxPointers   = 1 << 20 // bytes of the pointers to all subschemas; the library keeps several copies of each
 	MaxPattern    = 10_000  // instructions of all regular expressions together
 	MaxRanges     = 500_000 // ranges of all their character classes together
 	MaxInPlace    = 1_000   // subschemas that one value is validated against, references followed
-	MaxWrittenOut = 50_000  // subschemas when every reference is written out, recursion once
+	MaxWrittenOut = 50_000  // subschemas with every reference expanded, recursion once
 
-	// MaxCompiled is the bytes of a compiled schema. What people write takes 100
-	// times its document at most: 6 MB.
+	// MaxCompiled is the maximum size of a compiled schema in bytes. Real schemas
+	// take at most 100 times their document: 6 MB.
 	MaxCompiled = 8 << 20
 
-	// MaxSteps is what one validation may take: roughly one for each subschema
-	// that is held against each value in the value. It is half a second or so
-	// on a slow core; the largest value against a plain schema takes a tenth.
+	// MaxSteps is the maximum number of steps of a validation: roughly one for each
+	// pair of a subschema and a nested value that it applies to. It takes about
+	// half a second on a slow core; the largest value with a plain schema takes a
+	// tenth of it.
 	MaxSteps = 400_000
 )

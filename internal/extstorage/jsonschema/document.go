@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// form is what a keyword's value is made of.
+// form is the structure of a keyword's value.
 type form uint8
 
 const (
@@ -16,25 +16,25 @@ const (
 	dict             // an object of schemas
 )
 
-// reach is what a subschema is held against.
+// reach tells which value a subschema applies to.
 type reach uint8
 
 const (
-	onNothing reach = iota // it is there to be referred to, or is an annotation
-	onSame                 // the value that its parent is held against
-	onInside               // what is in that value
+	onNothing reach = iota // none: it is a definition or an annotation
+	onSame                 // the same value as its parent
+	onInside               // values nested in that value
 )
 
-// place is a keyword under which schemas stand.
+// place is a keyword that contains schemas.
 type place struct {
 	keyword string
 	form    form
 	reach   reach
 }
 
-// places are the keywords under which schemas stand, in the order in which the
-// document is walked. Those of older drafts are among them as far as the
-// library reads them in this one.
+// places lists the keywords that contain schemas, in the order in which the
+// document is walked. It includes those of older drafts that the library also
+// reads in this one.
 var places = []place{
 	{"$defs", dict, onNothing},
 	{"definitions", dict, onNothing},
@@ -60,16 +60,16 @@ var places = []place{
 	{"unevaluatedItems", one, onInside},
 }
 
-// document is a schema document whose subschemas and references are known.
+// document is a schema document with resolved subschemas and references.
 type document struct {
-	nodes     []*node // the root first
+	nodes     []*node // the root is first
 	byPointer map[string]*node
 	resources map[string]*resource // by absolute URL
 	dynamic   map[string][]*node   // by the name of their $dynamicAnchor
 	pointers  int                  // bytes of all pointers
 	patterns  int                  // instructions of all regular expressions
-	ranges    int                  // of their character classes
-	longest   int                  // most subschemas that one value is held against
+	ranges    int                  // ranges of their character classes
+	longest   int                  // maximum number of subschemas that apply to one value
 
 	expressions map[string]*pattern // regular expressions by their text
 }
@@ -81,7 +81,7 @@ type node struct {
 	keywords map[string]any // nil for a boolean schema
 	resource *resource
 
-	same, inside []*node // subschemas by what they are held against
+	same, inside []*node // subschemas by the value they apply to
 	ref          *node   // the target of $ref
 	dynamic      []*node // one of these is the target of $dynamicRef
 
@@ -91,14 +91,14 @@ type node struct {
 	inPlace, writtenOut int // see fanout.go; 0 until counted
 }
 
-// resource is what an $id names, or the document as a whole.
+// resource is a schema resource: what an $id names, or the whole document.
 type resource struct {
 	url     string
 	node    *node
 	anchors map[string]*node
 }
 
-// walk adds the schema at at, and all below it, to d. It follows neither
+// walk adds the schema at a pointer, and all below it, to d. It follows neither
 // references nor unknown keywords.
 func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if len(d.nodes) == MaxSubschemas {
@@ -141,9 +141,9 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	return n, nil
 }
 
-// children walks the schemas of one keyword, those of an object by name. What
-// is not as the keyword wants it is left to the metaschema, which has seen the
-// document before, or is an array of names in `dependencies`.
+// children walks the schemas of one keyword, those of an object by name. It skips
+// malformed values: the metaschema has checked the document before, and the rest
+// are arrays of names in `dependencies`.
 func (d *document) children(value any, f form, at pointer, in *resource) (nodes []*node, err error) {
 	add := func(schema any, at pointer) {
 		if err != nil {
@@ -178,7 +178,7 @@ func (d *document) children(value any, f form, at pointer, in *resource) (nodes 
 	return nodes, err
 }
 
-// child is the subschema under a keyword of n, or nil.
+// child returns the subschema under a keyword of n, or nil.
 func (d *document) child(n *node, tokens ...string) *node {
 	if n.keywords == nil {
 		return nil
@@ -186,19 +186,19 @@ func (d *document) child(n *node, tokens ...string) *node {
 	return d.byPointer[n.at.add(tokens...).String()]
 }
 
-// text of a keyword, or "".
+// text returns the string under a keyword, or "".
 func (n *node) text(keyword string) string {
 	s, _ := n.keywords[keyword].(string)
 	return s
 }
 
-// object under a keyword, or nil.
+// object returns the object under a keyword, or nil.
 func (n *node) object(keyword string) map[string]any {
 	m, _ := n.keywords[keyword].(map[string]any)
 	return m
 }
 
-// strings in the array under a keyword.
+// strings returns the strings of the array under a keyword.
 func (n *node) strings(keyword string) (all []string) {
 	array, _ := n.keywords[keyword].([]any)
 	for _, v := range array {
@@ -209,7 +209,7 @@ func (n *node) strings(keyword string) (all []string) {
 	return all
 }
 
-// isDialect tells whether a $schema is that of Draft 2020-12.
+// isDialect reports whether a $schema is that of Draft 2020-12.
 func isDialect(schema string) bool {
 	_, rest, _ := strings.Cut(schema, "://")
 	return strings.TrimSuffix(rest, "#") == "json-schema.org/draft/2020-12/schema" &&

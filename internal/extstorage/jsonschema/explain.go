@@ -13,23 +13,24 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// failure is one reason why a value does not match. Mismatched says that the
-// subschema was probably not meant for the value: it is of another type, or of
-// another kind by the member that tells. Left says that a member or an item was
-// left over by what else failed, as it is to unevaluatedProperties.
+// failure is one reason why a value does not match. Mismatched means that the
+// subschema was probably not meant for the value: the type or the selecting member
+// differs. Left means that a member or item was left over because of another
+// failure, as for unevaluatedProperties.
 type failure struct {
 	at         pointer
 	reason     string
 	keyword    string // "": none
 	node       *node  // the subschema; nil of a metaschema
 	mismatched bool
-	level      int // of the value that the subschema is held against: 0 is the whole
+	level      int // depth of the value that the subschema applies to; 0 is the whole
 	left       bool
 }
 
-// explain makes one error of the library's tree of failures for a schema document.
-// The library walks maps, so its order is random: the first place in the document is
-// taken, by names and indexes, and there the first reason by the alphabet.
+// explain converts the library's tree of failures for a schema document to one
+// error. The library walks maps in random order, so explain picks the first
+// location in the document, by names and indexes, and there the alphabetically
+// first reason.
 func explain(err error) *Error {
 	var none *document
 	first := none.failures(err)[0]
@@ -41,8 +42,8 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf says what stands under a keyword of a schema document, where the reasons
-// of the metaschema are those of its own keywords, such as "must match one of anyOf".
+// expectedOf describes what a keyword of a schema document expects. The reasons of
+// the metaschema are about its own keywords, such as "must match one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
 		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",
@@ -59,8 +60,8 @@ var expectedOf = func() map[string]string {
 	return m
 }()
 
-// failures are those of the library's tree: first the one that is told when only
-// one is, ext.MaxSchemaFailures at most. There is at least one.
+// failures returns at least one and at most ext.MaxSchemaFailures failures of the
+// library's tree, the most relevant first.
 func (d *document) failures(err error) []failure {
 	if tree, ok := errors.AsType[*santhosh.ValidationError](err); ok {
 		return sorted(d.leaves(tree))
@@ -70,8 +71,8 @@ func (d *document) failures(err error) []failure {
 
 const noReason = "does not match the schema"
 
-// sorted are failures in the order in which they are told, each once. What was left
-// over by others is no news.
+// sorted returns failures in the order of relevance, without duplicates and
+// without those that merely follow from others.
 func sorted(all []failure) []failure {
 	slices.SortFunc(all, compareFailures)
 	all = slices.CompactFunc(all, func(a, b failure) bool { return compareFailures(a, b) == 0 })
@@ -81,7 +82,7 @@ func sorted(all []failure) []failure {
 	return all[:min(len(all), ext.MaxSchemaFailures)]
 }
 
-// leaves are the failures of a tree, in no order.
+// leaves returns the failures of a tree, unordered.
 func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -99,7 +100,7 @@ func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 			return all
 		}
 	case *kind.Contains, *kind.MinContains, *kind.PropertyNames, *kind.Not:
-		// What the causes say is about other values than this one.
+		// The causes are about other values than this one.
 	default:
 		for _, cause := range e.Causes {
 			all = append(all, d.leaves(cause)...)
@@ -111,7 +112,7 @@ func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	return d.leaf(e)
 }
 
-// compareFailures puts first what is told first.
+// compareFailures sorts failures by relevance.
 func compareFailures(a, b failure) int {
 	if a.left != b.left {
 		if b.left {
@@ -120,7 +121,7 @@ func compareFailures(a, b failure) int {
 		return 1
 	}
 	if c := len(b.at) - len(a.at); a.left && c != 0 {
-		return c // what is left over deep inside makes everything around it left over
+		return c // an unevaluated value makes everything around it unevaluated
 	}
 	if c := slices.CompareFunc(a.at, b.at, compareTokens); c != 0 {
 		return c
@@ -128,7 +129,7 @@ func compareFailures(a, b failure) int {
 	return strings.Compare(a.reason, b.reason)
 }
 
-// compareTokens orders indexes by number, and names as text.
+// compareTokens compares indexes as numbers, and names as text.
 func compareTokens(a, b string) int {
 	if len(a) != len(b) && isIndex(a) && isIndex(b) {
 		return len(a) - len(b)
@@ -141,7 +142,7 @@ func isIndex(token string) bool {
 	return err == nil
 }
 
-// leaf is what a failure says that has no cause of its own.
+// leaf returns the failures of an error without causes.
 func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	f := failure{at: slices.Clone(e.InstanceLocation), node: d.nodeAt(e.SchemaURL)}
 	switch k := e.ErrorKind.(type) {
@@ -176,7 +177,7 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	return []failure{f}
 }
 
-// each is the failure at each of some members.
+// each returns the failure at each of some members.
 func (f *failure) each(names []string) []failure {
 	all := make([]failure, len(names))
 	for i, name := range names {
@@ -186,7 +187,7 @@ func (f *failure) each(names []string) []failure {
 	return all
 }
 
-// nodeAt is the subschema with a URL that the library gave it; nil when there is none.
+// nodeAt returns the subschema with a URL assigned by the library, or nil.
 func (d *document) nodeAt(url string) *node {
 	if d == nil {
 		return nil
@@ -195,7 +196,7 @@ func (d *document) nodeAt(url string) *node {
 	return n
 }
 
-// under is the keyword under which a subschema stands; "" for the document.
+// under returns the keyword that contains a subschema; "" for the document.
 func (n *node) under() string {
 	for i := len(n.at) - 1; i >= max(len(n.at)-2, 0); i-- {
 		if slices.ContainsFunc(places, func(p place) bool { return p.keyword == n.at[i] }) {
@@ -205,7 +206,7 @@ func (n *node) under() string {
 	return ""
 }
 
-// keywordOf is the keyword that a failure of the library is about.
+// keywordOf returns the keyword that a failure of the library is about.
 func keywordOf(k santhosh.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Not:
@@ -223,14 +224,14 @@ func keywordOf(k santhosh.ErrorKind) string {
 	}
 }
 
-// bytes of a bound that is told, and of a number in a sentence.
+// Maximum bytes of a reported bound, and of a number in a sentence.
 const (
 	maxBound  = 256
 	maxInText = 32
 )
 
-// bound is what the schema has under the keyword, in JSON; "" when that is a
-// schema, or long.
+// bound returns the schema's JSON under the keyword, or "" if that is a schema or
+// too long.
 func (f *failure) bound() string {
 	if f.node == nil || slices.ContainsFunc(places, func(p place) bool { return p.keyword == f.keyword }) {
 		return ""
@@ -246,7 +247,7 @@ func (f *failure) bound() string {
 	return string(text)
 }
 
-// number is a bound that is a number, when it is short.
+// number returns the bound if it is a short number.
 func (f *failure) number() string {
 	if f.node == nil {
 		return ""
@@ -258,8 +259,8 @@ func (f *failure) number() string {
 	return string(n)
 }
 
-// reason says what a keyword wants, in words that hold nothing of the value; bound is
-// its number, if it has one.
+// reason describes what a keyword requires, without quoting the value; bound is
+// its number, if any.
 func reason(k santhosh.ErrorKind, bound string) string {
 	if bound != "" {
 		switch k.(type) {

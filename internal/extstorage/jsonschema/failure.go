@@ -6,11 +6,11 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Error is what is wrong with a schema document or with a value.
+// Error reports an invalid schema document or value.
 type Error = canonjson.Error
 
-// pointer is a place in a JSON text. Tokens are added to a clipped slice, so a
-// pointer never changes under who keeps it.
+// pointer is a location in a JSON text. Tokens are appended to a clipped slice, so
+// that stored pointers never change.
 type pointer canonjson.Pointer
 
 func (p pointer) add(tokens ...string) pointer { return append(slices.Clip(p), tokens...) }

@@ -5,13 +5,12 @@ import (
 	"strconv"
 )
 
-// fanout counts what references multiply. A document of 2 KB in which each of
-// 24 schemas offers the next one twice is 2^24 subschemas to the library, for
-// one value or, when there are members between them, for one nested value.
+// fanout limits how often references multiply subschemas. For the library, a
+// document of 2 KB in which each of 24 schemas offers the next one twice is 2^24
+// subschemas, for one value or, with members in between, for one nested value.
 //
-// A schema that comes back to itself on the way into a value is a list or a
-// tree, and counts once: how far it is followed is for the value to say, and
-// for MaxSteps to end.
+// A schema that recurs at a nested value is a list or a tree, and counts once: the
+// value determines the depth, and MaxSteps limits it.
 func (d *document) fanout() error {
 	for _, n := range d.nodes {
 		count := n.countInPlace()
@@ -29,11 +28,11 @@ func (d *document) fanout() error {
 	return nil
 }
 
-// onTheWay marks a node whose count is under way.
+// onTheWay marks a node that is being counted.
 const onTheWay = -1
 
-// countInPlace is how many subschemas one value is held against that is held
-// against n, at most MaxInPlace+1; -1 when there is no end.
+// countInPlace returns how many subschemas apply to one value to which n applies,
+// at most MaxInPlace+1; -1 if the recursion never ends.
 func (n *node) countInPlace() int {
 	if n.inPlace != 0 {
 		return n.inPlace
@@ -43,7 +42,7 @@ func (n *node) countInPlace() int {
 	for _, next := range n.here() {
 		count := next.countInPlace()
 		if count == onTheWay {
-			return onTheWay // and n stays marked: all on the way are refused
+			return onTheWay // n stays marked: all nodes of the cycle are rejected
 		}
 		sum = min(sum+count, MaxInPlace+1)
 	}
@@ -51,8 +50,8 @@ func (n *node) countInPlace() int {
 	return sum
 }
 
-// countWrittenOut is how many subschemas n is with every reference written
-// out, at most MaxWrittenOut+1.
+// countWrittenOut returns the number of subschemas of n with every reference
+// expanded, at most MaxWrittenOut+1.
 func (n *node) countWrittenOut() int {
 	switch n.writtenOut {
 	case onTheWay:
@@ -72,8 +71,8 @@ func (n *node) countWrittenOut() int {
 	return sum
 }
 
-// here are the subschemas that the value of n is held against as well. All
-// that a $dynamicRef may lead to are among them.
+// here returns the other subschemas that apply to the value of n, including all
+// possible targets of a $dynamicRef.
 func (n *node) here() []*node {
 	all := slices.Clip(n.same)
 	if n.ref != nil {

@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// compilePatterns refuses regular expressions that are not RE2 or together too
-// long, and counts the instructions of each, which is what a character of a
-// value may cost.
+// compilePatterns rejects regular expressions that are not RE2 or that are too
+// long together. It counts the instructions of each, which is the maximum cost per
+// character of a value.
 func (d *document) compilePatterns() error {
 	for _, n := range d.nodes {
 		if _, ok := n.keywords["pattern"]; ok {
@@ -59,8 +59,8 @@ func (d *document) patternAt(expression string, at pointer) (int, error) {
 	return count, nil
 }
 
-// instructions is about how many re is compiled to, before that is done: an
-// expression of 30 KB can be compiled to 130 MB. At most MaxPattern+1.
+// instructions estimates the compiled size of re before it is compiled: an
+// expression of 30 KB can compile to 130 MB. It returns at most MaxPattern+1.
 func instructions(re *syntax.Regexp) int {
 	sum := 1
 	for _, sub := range re.Sub {
@@ -72,7 +72,8 @@ func instructions(re *syntax.Regexp) int {
 	return min(sum*times(re), MaxPattern+1)
 }
 
-// times is how often what re repeats is written out: once if it repeats nothing.
+// times returns how often the operand of re is repeated in the program: 1 if re
+// repeats nothing.
 func times(re *syntax.Regexp) int {
 	switch {
 	case re.Op != syntax.OpRepeat:
@@ -84,8 +85,8 @@ func times(re *syntax.Regexp) int {
 	}
 }
 
-// ranges is how many ranges of characters re has, written out: a class of all letters
-// has some 700. At most MaxRanges+1.
+// ranges returns the number of character ranges in the expanded re: a class of all
+// letters has about 700. It returns at most MaxRanges+1.
 func ranges(re *syntax.Regexp) int {
 	sum := 0
 	for _, sub := range re.Sub {
@@ -97,13 +98,13 @@ func ranges(re *syntax.Regexp) int {
 	return min(sum*times(re), MaxRanges+1)
 }
 
-// rangesOfClass is at least how many ranges \p{L} has, and it has the most.
+// rangesOfClass is an upper bound for the ranges of \p{L}, the largest class.
 const rangesOfClass = 750
 
-// likelyRanges is at least how many ranges parsing makes of the classes of an
-// expression that are longer than their text. It is counted before: parsing takes
-// memory for each, and a millisecond for a wide range without case, which counts for
-// as many as take that long.
+// likelyRanges estimates, before parsing, a lower bound for the ranges that the
+// classes of an expression expand to beyond their text. Parsing takes memory for
+// each range. A wide case-insensitive range takes a millisecond, so it counts as
+// many ranges as take that long.
 func likelyRanges(expression string) int {
 	sum := rangesOfClass * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
 	if !folds.MatchString(expression) {
@@ -124,10 +125,10 @@ func likelyRanges(expression string) int {
 	}
 }
 
-// lastFolded is the last character that has another case.
+// lastFolded is the last character with a case variant.
 const lastFolded = 0x1e943
 
-// folds is an expression part of which may be without case.
+// folds matches expressions that may be partly case-insensitive.
 var folds = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 
 // pattern is a regular expression of a document.
@@ -135,12 +136,12 @@ type pattern struct {
 	instructions, ranges int
 }
 
-// maxOnePass is the instructions times the ranges of an expression up to which
-// regexp may make its fastest program of it, which has tables of ranges for each
-// instruction: 12 bytes for each range.
+// maxOnePass is the maximum product of instructions and ranges for which regexp
+// may build its fastest program (onepass), which has a table of ranges per
+// instruction: 12 bytes per range.
 const maxOnePass = 10_000
 
-// compile compiles an expression that has been parsed.
+// compile compiles a parsed expression.
 func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
 	if p.instructions*p.ranges > maxOnePass {
 		// regexp makes that program only of what begins with ^.
@@ -149,13 +150,13 @@ func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
 	return regexp.Compile(expression)
 }
 
-// counts are the keywords whose number the library keeps as an int.
+// counts are the keywords whose number the library stores as an int.
 var counts = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-// checkCounts refuses numbers that would not fit: the library takes the low
-// bits of 2^64 and finds a maximum of zero.
+// checkCounts rejects numbers that would overflow: the library takes the low bits
+// of 2^64 and gets a maximum of zero.
 func (d *document) checkCounts() error {
 	for _, n := range d.nodes {
 		for _, keyword := range counts {
@@ -171,7 +172,7 @@ func (d *document) checkCounts() error {
 	return nil
 }
 
-// fraction is the exact value of a number that decode let in.
+// fraction returns the exact value of a number that decode accepted.
 func fraction(n json.Number) *big.Rat {
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {

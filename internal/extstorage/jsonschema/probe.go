@@ -12,10 +12,10 @@ const (
 	probeValues = 1_500 // in a broad probe
 )
 
-// probes are values that follow the schema's own structure as far as a value
-// may go: those that are cheap to check do not show that another is not. Some
-// are broad, some are one long way down; half of them are wrong at their ends,
-// because alternatives are all tried only when each of them fails.
+// probes returns values that follow the structure of the schema up to the size
+// limit, since cheap values do not reveal an expensive one. Some are broad, some
+// are deep. Half of them are invalid at their leaves, because the library tries
+// all alternatives only when each fails.
 func (d *document) probes() (all []any) {
 	for turn := range probeTurns {
 		for _, wrong := range []bool{false, true} {
@@ -31,13 +31,13 @@ func (d *document) probes() (all []any) {
 // prober makes one probe.
 type prober struct {
 	document *document
-	turn     int  // which of several alternatives is taken
+	turn     int  // which alternative is taken
 	narrow   bool // one member or item of each value
-	wrong    bool // ends are of a type that nobody asked for
+	wrong    bool // leaves have a type that no subschema allows
 }
 
-// value makes a value that all of some subschemas are held against, of at most
-// so many values.
+// value returns a value for subschemas that all apply to it, with at most most
+// nested values.
 func (p *prober) value(nodes []*node, depth, most int) any {
 	nodes = closure(nodes)
 	if v, ok := p.given(nodes); ok {
@@ -69,7 +69,7 @@ func (p *prober) value(nodes []*node, depth, most int) any {
 	return object
 }
 
-// share is how many values each of some members or items may be.
+// share returns the maximum number of values per member or item.
 func (p *prober) share(most, among int) int {
 	if p.narrow {
 		return most - 1 // all but one are single values
@@ -77,7 +77,7 @@ func (p *prober) share(most, among int) int {
 	return (most - 1) / among
 }
 
-// closure is nodes and all that the same value is held against with them.
+// closure returns nodes and all subschemas that they apply to the same value.
 func closure(nodes []*node) (all []*node) {
 	seen := map[*node]bool{}
 	for queue := slices.Clone(nodes); len(queue) > 0; {
@@ -92,7 +92,7 @@ func closure(nodes []*node) (all []*node) {
 	return all
 }
 
-// given is one of the values that some subschemas name.
+// given returns one of the values that the subschemas list.
 func (p *prober) given(nodes []*node) (any, bool) {
 	var values []any
 	for _, n := range nodes {
@@ -108,8 +108,8 @@ func (p *prober) given(nodes []*node) (any, bool) {
 	return values[p.turn%len(values)], true
 }
 
-// members are the subschemas of each member that some subschemas describe. One
-// that none of them names stands for all others.
+// members returns the subschemas of each described member. A member with an
+// invented name stands for all others.
 func (p *prober) members(nodes []*node) map[string][]*node {
 	members := map[string][]*node{}
 	var rest []*node
@@ -137,7 +137,7 @@ func (p *prober) members(nodes []*node) map[string][]*node {
 	return members
 }
 
-// itemsOf are the subschemas of the items that some subschemas describe.
+// itemsOf returns the subschemas of the described items.
 func itemsOf(nodes []*node) (items []*node) {
 	for _, n := range nodes {
 		for _, child := range n.inside {
@@ -150,8 +150,8 @@ func itemsOf(nodes []*node) (items []*node) {
 	return items
 }
 
-// further is the one name by which the way goes on, and those by which
-// alternatives are told apart.
+// further returns the one name on which the path continues, and those that select
+// alternatives.
 func (p *prober) further(members map[string][]*node, names []string) (kept []string) {
 	var ways []string
 	for _, name := range names {
@@ -168,7 +168,7 @@ func (p *prober) further(members map[string][]*node, names []string) (kept []str
 	return kept
 }
 
-// end is a value without values in it.
+// end returns a leaf value.
 func (p *prober) end(nodes []*node) any {
 	types, pattern := map[string]bool{}, 0
 	for _, n := range nodes {

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// baseURL is what a document without an $id is called. Nothing is ever fetched
-// from there, or from anywhere.
+// baseURL is the base URL of a document without an $id. Nothing is ever fetched.
 const baseURL = "holdfast://schema/document"
 
-// name enters what n calls itself: $id, $anchor, $dynamicAnchor.
+// name registers the names that n declares: $id, $anchor, $dynamicAnchor.
 func (d *document) name(n *node) error {
 	if _, ok := n.keywords["$schema"]; ok && !isDialect(n.text("$schema")) {
 		return n.at.add("$schema").refuse("must be https://json-schema.org/draft/2020-12/schema or absent: only Draft 2020-12 is supported")
@@ -24,7 +23,7 @@ func (d *document) name(n *node) error {
 		base = n.resource.url
 	}
 	id := n.text("$id")
-	id, _, _ = strings.Cut(id, "#") // the metaschema lets an empty fragment pass
+	id, _, _ = strings.Cut(id, "#") // the metaschema allows an empty fragment
 	if id != "" || n.resource == nil {
 		address, _, err := join(base, id)
 		if err != nil {
@@ -52,8 +51,8 @@ func (d *document) name(n *node) error {
 	return nil
 }
 
-// resolve follows the references of every subschema. All have to be in the
-// document, and at a place where a schema stands.
+// resolve resolves the references of every subschema. All targets must be schemas
+// in the document.
 func (d *document) resolve() error {
 	for _, n := range d.nodes {
 		for _, keyword := range []string{"$ref", "$dynamicRef"} {
@@ -71,15 +70,15 @@ func (d *document) resolve() error {
 			n.dynamic = []*node{target}
 			_, fragment, _ := strings.Cut(n.text(keyword), "#")
 			if anchor := target.text("$dynamicAnchor"); anchor != "" && anchor == fragment {
-				n.dynamic = d.dynamic[anchor] // which of them depends on the way that led here
+				n.dynamic = d.dynamic[anchor] // the target depends on the evaluation path
 			}
 		}
 	}
 	return nil
 }
 
-// target is the subschema that a reference from a resource names, or nil and
-// why there is none.
+// target returns the subschema that a reference from a resource names, or nil and
+// the reason.
 func (d *document) target(from *resource, ref string) (*node, string) {
 	address, fragment, err := join(from.url, ref)
 	if err != nil {
@@ -106,7 +105,7 @@ func (d *document) target(from *resource, ref string) (*node, string) {
 	return n, ""
 }
 
-// join resolves a reference, and gives its address and its decoded fragment.
+// join resolves a reference and returns its address and its decoded fragment.
 func join(base, ref string) (address, fragment string, err error) {
 	ref, fragment, _ = strings.Cut(ref, "#")
 	if fragment, err = url.PathUnescape(fragment); err != nil {
@@ -124,7 +123,7 @@ func join(base, ref string) (address, fragment string, err error) {
 		return "", "", err
 	}
 	if !r.IsAbs() && b.Opaque != "" {
-		// A URN has no folder that a relative reference could start from.
+		// A URN has no base for a relative reference.
 		return "", "", url.InvalidHostError(ref)
 	}
 	return b.ResolveReference(r).String(), fragment, nil

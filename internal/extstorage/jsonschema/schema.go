@@ -16,38 +16,37 @@ import (
 	"holdfast/internal/fault"
 )
 
-// maxExplain is the steps that may be spent on saying where an invalid value, or a
-// part of one, is wrong: the library keeps every failure of every alternative in
+// maxExplain is the maximum number of steps for explaining why a value, or a part
+// of one, is invalid: the library keeps every failure of every alternative in
 // memory.
 const maxExplain = MaxSteps / 20
 
-// Schema is a compiled schema document, for any number of goroutines.
+// Schema is a compiled schema document. It is safe for concurrent use.
 type Schema struct {
 	document *document
 	asserts  map[*node]*assertion
-	keywords any // the document as the library gets it
+	keywords any // the document as passed to the library
 	patterns map[string]*regexp.Regexp
 
 	fixed int            // bytes without instances
-	each  int            // bytes of an instance
-	idle  chan *instance // as many as there may be, once they are made
+	each  int            // bytes per instance
+	idle  chan *instance // unused instances; its capacity is the maximum number
 
 	mu   sync.Mutex
-	made int                  // instances
-	grow func(bytes int) bool // reports whether there may be one more; nil: always
+	made int                  // number of instances
+	grow func(bytes int) bool // reports whether another instance may be created; nil: always
 }
 
-// instance is a schema that the library compiled, for one validation at a time:
-// what the library calls back has no other way to know which one it serves.
+// instance is a schema compiled by the library, for one validation at a time:
+// callbacks from the library cannot otherwise identify the validation.
 type instance struct {
-	steps    int              // left
-	opposite *santhosh.Schema // refuses what the document lets pass
+	steps    int              // remaining steps
+	opposite *santhosh.Schema // fails for values that match the document
 	whole    *santhosh.Schema // the document, with reasons
 }
 
-// Compile makes a Schema of a document that Check lets pass; otherwise it
-// returns the error of Check. An *Error also refuses what takes more than
-// MaxCompiled bytes.
+// Compile compiles a document that passes Check; otherwise it returns the error of
+// Check. It also returns an *Error if the result exceeds MaxCompiled bytes.
 func Compile(text []byte) (*Schema, error) {
 	d, err := parse(text)
 	if err != nil {
@@ -79,8 +78,8 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// matching is what a match of an expression of so many instructions keeps to be used
-// again, in bytes: package regexp has sizes of its own for that.
+// matching returns the bytes that a match of an expression with so many
+// instructions keeps for reuse. Package regexp has fixed size classes for that.
 func matching(instructions int) int {
 	if instructions == 0 {
 		return 0
@@ -93,16 +92,16 @@ func matching(instructions int) int {
 	return 40 << 14
 }
 
-// bytes is what the schema holds, as far as it has been charged.
+// bytes returns the size of the schema as charged.
 func (s *Schema) bytes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fixed + s.made*s.each
 }
 
-// Validate checks a value by the schema: nil, or an *ext.SchemaError, whose pointers
-// are its locations. It is always the same for the same value. While all instances
-// are in use it waits, at most until ctx ends.
+// Validate validates a value by the schema and returns nil or an *ext.SchemaError,
+// whose pointers are its locations. The result is deterministic. While all
+// instances are in use, it waits until ctx ends.
 func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 	v, err := decodeValue(value)
 	if err != nil {
@@ -111,10 +110,10 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 	return s.hold(ctx, v)
 }
 
-// errTooManySteps is the end of a validation that took MaxSteps.
+// errTooManySteps means that a validation took MaxSteps.
 var errTooManySteps = &ext.SchemaError{Failures: []ext.SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
-// hold is Validate of a value that decode made.
+// hold validates a value that decode returned.
 func (s *Schema) hold(ctx context.Context, v any) error {
 	i, err := s.take(ctx)
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *Schema) hold(ctx context.Context, v any) error {
 	case i.steps < 0:
 		return errTooManySteps
 	case err != nil:
-		return nil // the opposite fails
+		return nil // the negated schema fails
 	}
 	i.steps = maxExplain
 	err = i.whole.Validate(v)
@@ -146,8 +145,8 @@ func refused(failures []failure) error {
 	return e
 }
 
-// take gives an instance that nobody uses, and waits for one when no more may be
-// made: validation keeps a processor busy, and there are as many as processors.
+// take returns an unused instance, or waits for one if no more may be created.
+// Validation keeps a processor busy, so there are as many instances as processors.
 func (s *Schema) take(ctx context.Context) (*instance, error) {
 	select {
 	case i := <-s.idle:
@@ -165,7 +164,7 @@ func (s *Schema) take(ctx context.Context) (*instance, error) {
 	}
 }
 
-// mayMake counts one more instance, if it may be made.
+// mayMake counts another instance, if one may be created.
 func (s *Schema) mayMake() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,11 +175,11 @@ func (s *Schema) mayMake() bool {
 	return true
 }
 
-// instance compiles the document. The library asks for a format in every
-// subschema, ahead of all that is below it: there the steps are counted.
+// instance compiles the document. For every subschema the library calls a format
+// before everything below it; the steps are counted there.
 //
-// Its verdict is asked for by the opposite, {"not": document}: under a `not` it
-// stops at the first failure and does not write reasons.
+// The verdict comes from the negation, {"not": document}: under a `not` the
+// library stops at the first failure and builds no reasons.
 func (s *Schema) instance() (*instance, error) {
 	i := &instance{}
 	c := santhosh.NewCompiler()
@@ -224,12 +223,12 @@ func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	return nil, errors.New("the expression is not of the document")
 }
 
-// formatOf is the name of the format that stands for a subschema's assertion.
+// formatOf returns the name of the format that runs a subschema's assertion.
 func formatOf(n *node) string { return "holdfast " + n.at.String() }
 
-// forLibrary is the schema of n as the library gets it: what assertions check
-// is taken out, and they are put in as formats. The schema's own `format` is an
-// annotation.
+// forLibrary returns the schema of n for the library: the keywords that assertions
+// check are removed, and the assertions are added as formats. The schema's own
+// `format` is an annotation.
 func (s *Schema) forLibrary(n *node) any {
 	if len(n.keywords) == 0 {
 		return n.keywords == nil && n.flat || n.keywords != nil
@@ -266,7 +265,8 @@ func (s *Schema) forLibrary(n *node) any {
 	return keywords
 }
 
-// below is a schema under a keyword of n, or what else stands there.
+// below returns the converted schema under a keyword of n, or other values
+// unchanged.
 func (s *Schema) below(n *node, value any, tokens ...string) any {
 	if child := s.document.child(n, tokens...); child != nil {
 		return s.forLibrary(child)

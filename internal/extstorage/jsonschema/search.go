@@ -10,19 +10,19 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// search looks for what is wrong with a value that takes more than maxExplain steps
-// to explain as a whole. It asks for the verdict on each part by the subschema that
-// is meant for it, which takes no memory, goes into those that fail, and explains
-// one as soon as it is small enough.
+// search finds the invalid parts of a value that takes more than maxExplain steps
+// to explain as a whole. It validates each part by the subschema that is meant for
+// it, which takes no memory, descends into the parts that fail, and explains a
+// part as soon as it is small enough.
 type search struct {
 	schema   *Schema
 	instance *instance
-	opposite santhosh.Schema // of the part that is asked about
-	left     int             // steps
+	opposite santhosh.Schema // negation of the schema of the current part
+	left     int             // remaining steps
 	found    []failure
 }
 
-// search is at most MaxSteps long. There is at least one failure.
+// search takes at most MaxSteps and returns at least one failure.
 func (s *Schema) search(i *instance, v any) []failure {
 	e := &search{schema: s, instance: i, opposite: *i.opposite, left: MaxSteps}
 	e.opposite.Ref = nil
@@ -32,7 +32,7 @@ func (s *Schema) search(i *instance, v any) []failure {
 
 func (e *search) done() bool { return e.left < 0 || len(e.found) >= ext.MaxSchemaFailures }
 
-// within does what takes steps, at most so many, and reports whether they were enough.
+// within runs fn with at most so many steps, and reports whether they were enough.
 func (e *search) within(most int, fn func()) bool {
 	last := most >= e.left
 	most = min(most, e.left)
@@ -45,15 +45,15 @@ func (e *search) within(most int, fn func()) bool {
 	return enough
 }
 
-// refuses reports whether a subschema does not hold for v. Under a `not` the library
-// stops at the first failure and does not write reasons.
+// refuses reports whether a subschema rejects v. Under a `not` the library stops
+// at the first failure and builds no reasons.
 func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	e.opposite.Not = sub
 	var err error
 	return e.within(e.left, func() { err = e.opposite.Validate(v) }) && err == nil
 }
 
-// enter finds what is wrong with v, which a subschema refuses.
+// enter finds the failures of v, which a subschema rejects.
 func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	var err error
 	if e.within(maxExplain, func() { err = sub.Validate(v) }) && err != nil {
@@ -63,7 +63,7 @@ func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	e.descend(sub, v, at)
 }
 
-// add adds the failures of the library's tree for the value at a place.
+// add adds the failures of the library's tree for the value at a location.
 func (e *search) add(at pointer, err error) {
 	for _, f := range e.schema.document.failures(err) {
 		f.at = at.add(f.at...)
@@ -71,7 +71,7 @@ func (e *search) add(at pointer, err error) {
 	}
 }
 
-// descend is enter of a v that is too large to be explained.
+// descend is enter for a v that is too large to explain.
 func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	before := len(e.found)
 	e.own(sub, v, at)
@@ -82,7 +82,7 @@ func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// own holds v against the keywords that look at it alone.
+// own validates v by the keywords that apply to v itself.
 func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.done() {
 		return
@@ -96,7 +96,7 @@ func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.within(maxExplain, func() { err = alone.Validate(v) }) && err != nil {
 		e.add(at, err)
 	}
-	// These look at parts, and say nothing of them.
+	// These keywords look at parts without applying subschemas to them.
 	only := e.opposite
 	only.Not = sub.Not
 	e.keyword("not", sub.Not, &only, v, at)
@@ -104,14 +104,14 @@ func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	e.keyword("contains", sub.Contains, &only, v, at)
 }
 
-// keyword holds v against a schema that has one keyword, unless there is none.
+// keyword validates v by a schema with one keyword, if that is present.
 func (e *search) keyword(name string, under, only *santhosh.Schema, v any, at pointer) {
 	if under != nil && !e.done() && e.refuses(only, v) {
 		e.found = append(e.found, failure{at: at, reason: "does not match " + name, keyword: name})
 	}
 }
 
-// inPlace goes into the subschemas that are held against v as well.
+// inPlace descends into the other subschemas that apply to v.
 func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	same := slices.Clone(sub.AllOf)
 	if sub.Ref != nil {
@@ -145,7 +145,7 @@ func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	e.alternatives(sub.OneOf, "oneOf", v, at)
 }
 
-// alternatives goes into the one that was meant, when that can be told.
+// alternatives descends into the alternative that was meant, if that is known.
 func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at pointer) {
 	if len(all) == 0 || e.done() {
 		return
@@ -186,7 +186,7 @@ func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	return false
 }
 
-// parts goes into the members or items of v that fail.
+// parts descends into the members or items of v that fail.
 func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	part := func(by *santhosh.Schema, v any, token string) {
 		if by != nil && !e.done() && e.refuses(by, v) {
@@ -211,7 +211,8 @@ func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// meantFor are the subschemas for a member. One that is not allowed fails here.
+// meantFor returns the subschemas for a member. A member that is not allowed is
+// added as a failure.
 func (e *search) meantFor(sub *santhosh.Schema, name string, at pointer) (all []*santhosh.Schema) {
 	if by, ok := sub.Properties[name]; ok {
 		all = append(all, by)

@@ -2,20 +2,20 @@ package jsonschema
 
 import "reflect"
 
-// meter measures what values hold on the heap, each block once, however many
-// pointers lead to it. Blocks are counted as the allocator hands them out.
+// meter measures the heap memory of values. Each block counts once, no matter how
+// many pointers lead to it. Block sizes are those of the allocator.
 //
-// It sees into the library and into regexp by reflection: what they keep is what is
-// counted, whatever their next release keeps. Of a map and of a function it knows
-// the size but not the place.
+// It inspects the library and regexp by reflection, so it remains correct for
+// later releases of them. For maps and functions it knows the size but not the
+// address.
 type meter struct {
 	bytes int
 	seen  map[block]bool
-	todo  []reflect.Value // what has been found and not been looked into
+	todo  []reflect.Value // found but not inspected yet
 }
 
-// block is where something stands. Two types may stand at one address: a struct and
-// its first field.
+// block identifies a block. Two types can have the same address: a struct and its
+// first field.
 type block struct {
 	at uintptr
 	of reflect.Type
@@ -23,7 +23,7 @@ type block struct {
 
 func newMeter() *meter { return &meter{seen: map[block]bool{}} }
 
-// add counts what v holds, and what has not been counted before of what that holds.
+// add counts what v refers to, except for what was counted before.
 func (m *meter) add(v any) {
 	m.todo = append(m.todo, reflect.ValueOf(v))
 	for len(m.todo) > 0 {
@@ -33,7 +33,8 @@ func (m *meter) add(v any) {
 	}
 }
 
-// look counts what v points to. What is in v itself is counted by who holds v.
+// look counts what v points to. The value v itself belongs to the value that
+// contains it.
 func (m *meter) look(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -50,7 +51,7 @@ func (m *meter) look(v reflect.Value) {
 		}
 	case reflect.String:
 		if v.Len() > 0 && m.first(v.Pointer(), v.Type()) {
-			m.allocate(max(v.Len(), 16)) // small ones share blocks of 16 bytes with what may be gone
+			m.allocate(max(v.Len(), 16)) // small objects share blocks of 16 bytes with garbage
 		}
 	case reflect.Slice:
 		if v.Cap() > 0 && m.first(v.Pointer(), v.Type()) {
@@ -89,7 +90,7 @@ func (m *meter) elements(v reflect.Value) {
 	}
 }
 
-// mapped counts a map: groups of 8 slots with a word of control each, in tables that
+// mapped counts a map: groups of 8 slots with a control word each, in tables that
 // are filled to seven eighths and then doubled, or split in two at 1,024 slots.
 func (m *meter) mapped(v reflect.Value) {
 	slot := int(v.Type().Key().Size() + max(v.Type().Elem().Size(), 8)) // nothing is padded
@@ -119,16 +120,16 @@ func (m *meter) first(at uintptr, of reflect.Type) bool {
 	return true
 }
 
-// What the runtime takes for a channel, a map without its slots, and a function
-// with the few variables that those here have.
+// Runtime overhead of a channel, a map without its slots, and a function with the
+// few captured variables of those used here.
 const (
 	channelSize = 104
 	mapSize     = 48
 	closureSize = 48
 )
 
-// allocate counts a block of n bytes, rounded up as the allocator does: there are
-// eight sizes or so in each doubling, and above 32 KiB whole pages.
+// allocate counts a block of n bytes, rounded up like the allocator does: there
+// are about eight size classes per doubling, and whole pages above 32 KiB.
 func (m *meter) allocate(n int) {
 	step := 8
 	switch {
@@ -152,7 +153,7 @@ func isPointer(k reflect.Kind) bool {
 	return false
 }
 
-// hasPointers reports whether values of a kind may hold something on the heap.
+// hasPointers reports whether values of a kind may refer to heap memory.
 func hasPointers(k reflect.Kind) bool {
 	return isPointer(k) || k == reflect.Interface || k == reflect.String || k == reflect.Slice || k == reflect.Array || k == reflect.Struct
 }

@@ -15,46 +15,46 @@ import (
 	"holdfast/internal/fault"
 )
 
-// What a trial may take. On Linux the process has limits of its own, so that it
-// ends also when nobody is left to kill it.
+// Limits of a trial. On Linux the process limits itself too, so that it ends even
+// if its parent is gone.
 const (
 	TrialTime   = 2 * time.Second // of processors
-	TrialWait   = 6 * time.Second // by the clock: on a machine that is busy the one is not the other
+	TrialWait   = 6 * time.Second // wall-clock time, for busy machines
 	TrialMemory = 256 << 20       // bytes
 )
 
-// Sandbox tries schemas in processes that can be killed: the second net under
-// Check, for what is slow or large in a way that nobody thought of.
+// Sandbox tries schemas in processes that can be killed. It is the second line of
+// defense after Check, for unforeseen slow or large schemas.
 type Sandbox struct {
 	command func(context.Context) *exec.Cmd
 }
 
-// NewSandbox makes a sandbox of a command that does nothing but call Main: the
-// server's own program with a verb that is not in its help. The command gets an
-// empty environment, unless it has one: what is in the server's may be secret.
+// NewSandbox returns a sandbox that runs a command which only calls Main: the
+// server's own binary with a hidden verb. The command gets an empty environment
+// unless it sets one, because the server's may contain secrets.
 func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
 	return &Sandbox{command: command}
 }
 
-// trial is what a sandbox writes to its process.
+// trial is the input of the process.
 type trial struct {
 	Document []byte   `json:"document"`
 	Samples  [][]byte `json:"samples"`
 }
 
-// verdict is what the process answers.
+// verdict is the output of the process.
 type verdict struct {
 	Passed  bool   `json:"passed"`
 	Pointer string `json:"pointer"`
 	Reason  string `json:"reason"`
-	Broken  string `json:"broken"` // the trial itself did not happen
+	Broken  string `json:"broken"` // the trial could not run
 }
 
-// Trial compiles a document that has passed Check, and holds values of its own
-// shape and the samples against it: nil when that takes little time and memory,
-// whether or not they match. Otherwise the error is an *Error; fault.Unavailable
-// when the machine was too busy to tell or ctx ended; fault.Internal when the
-// process cannot be started. The caller bounds how many run at a time.
+// Trial compiles a document that passed Check, and validates generated values and
+// the samples by it. It returns nil if that takes little time and memory, whether
+// or not the values match, and otherwise an *Error. It returns fault.Unavailable
+// if the machine was too busy or ctx ended, and fault.Internal if the process
+// cannot be started. The caller limits concurrent trials.
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	if cmd.Env == nil {
 		cmd.Env = []string{}
 	}
-	// One processor: what it is given in seconds is what it takes of the server.
+	// One processor, so that processor time limits the load on the server.
 	cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "GOTRACEBACK=none", "GOMEMLIMIT="+strconv.Itoa(TrialMemory*3/4))
 	var output, complaint bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, &complaint
@@ -82,10 +82,10 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	return trialResult(err, output.Bytes(), complaint.String())
 }
 
-// trialResult makes the answer of a trial of the way its process ended.
+// trialResult derives the result of a trial from how its process ended.
 func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
-		// Killed by the clock or the kernel, or ended by the runtime for want of memory.
+		// Killed by the timeout or the kernel, or out of memory in the runtime.
 		return &Error{Reason: "takes too much time or memory to compile and run"}
 	}
 	var v verdict
@@ -103,8 +103,8 @@ func trialResult(ended error, output []byte, complaint string) error {
 	return &Error{Pointer: v.Pointer, Reason: v.Reason}
 }
 
-// Main is the process of a trial: it limits itself, reads the trial from in and
-// writes the verdict to out.
+// Main runs in the process of a trial: it limits itself, reads the trial from in
+// and writes the verdict to out.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetMemoryLimit(TrialMemory * 3 / 4)
 	var v verdict
@@ -127,7 +127,7 @@ func Main(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(v)
 }
 
-// try is what a trial does. Whether the values match is nobody's business here.
+// try runs a trial. Whether the values match does not matter.
 func try(document []byte, samples [][]byte) error {
 	s, err := Compile(document)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// isolate gives a trial's process a group of its own, which is killed as one.
+// isolate puts the process of a trial into its own process group, which is killed
+// as a whole.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// confine limits this process: seconds of a processor, memory on top of what it
-// has mapped by now (the runtime reserves addresses at its start), no files to
-// write and no core.
+// confine limits this process: seconds of processor time, memory in addition to
+// what is already mapped (the runtime reserves addresses at start), no files and
+// no core dumps.
 func confine() error {
 	seconds := uint64(TrialTime / time.Second)
 	mapped, err := mappedBytes()
@@ -38,7 +39,7 @@ func confine() error {
 	return nil
 }
 
-// mappedBytes is the size of this process's address space.
+// mappedBytes returns the size of this process's address space.
 func mappedBytes() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -4,10 +4,8 @@ package jsonschema
 
 import "os/exec"
 
-// isolate leaves the process in its group: it starts no others, and is killed
-// alone.
+// isolate does nothing: the process starts no others, and is killed alone.
 func isolate(*exec.Cmd) {}
 
-// confine has nothing here: the clock and the runtime's own limit of memory are
-// what there is.
+// confine does nothing: the timeout and the runtime's memory limit apply.
 func confine() error { return nil }

@@ -10,15 +10,14 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Validator is this package as extension storage needs it: it implements
-// ext.Validators and ext.Documents.
+// Validator implements ext.Validators and ext.Documents for extension storage.
 type Validator struct {
 	cache   *Cache
 	sandbox *Sandbox
 }
 
-// NewValidator makes a validator that keeps compiled schemas of so many bytes, as
-// NewCache does, and tries new ones by a command, as NewSandbox does.
+// NewValidator returns a validator with a cache of so many bytes, as NewCache,
+// that tries new schemas by a command, as NewSandbox.
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
 	return &Validator{NewCache(bytes), NewSandbox(command)}
 }
@@ -26,8 +25,8 @@ func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator
 // Cache returns the state of the cache of compiled schemas.
 func (v *Validator) Cache() CacheStats { return v.cache.Stats() }
 
-// MemoryBytes is the most memory that the validator takes: compiled schemas, and those
-// that are being compiled.
+// MemoryBytes returns the maximum memory of the validator: compiled schemas, and
+// those being compiled.
 func (v *Validator) MemoryBytes() int64 {
 	return int64(v.cache.Stats().Capacity + Compilations*CompileMemory)
 }
@@ -36,7 +35,7 @@ func (v *Validator) MemoryBytes() int64 {
 func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document []byte, value canonjson.Value) error {
 	e, err := v.cache.Acquire(ctx, string(tenant), document)
 	if e, ok := errors.AsType[*Error](err); ok {
-		// It was registered when the limits were others.
+		// It was registered under other limits.
 		return fault.New(fault.Invalid, "the active schema cannot be used because it "+e.Reason+": activate another version or deprecate it")
 	}
 	if err != nil {
