@@ -15,12 +15,12 @@ import (
 // goes when the backup fails.
 func (a *App) Backup(ctx context.Context, dir string) (files []string, err error) {
 	dir = filepath.Clean(dir)
-	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(fmt.Errorf("%s already exists: name a folder that does not", dir), err)
+	if _, err := os.Lstat(dir); err == nil {
+		return nil, fmt.Errorf("%s already exists: name a folder that does not", dir)
 	}
 	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".partial-*")
 	if err != nil {
-		return nil, fmt.Errorf("cannot create the folder of the backup: %w", err)
+		return nil, fmt.Errorf("cannot create a folder in %s: %w: choose a folder that exists and that this user may write to", filepath.Dir(dir), fileError(err))
 	}
 	defer func() {
 		if err != nil {

@@ -28,18 +28,26 @@ func ConfigFindings(file string, report conf.Report, err error) []service.Findin
 	var found []service.Finding
 	if wrong, ok := errors.AsType[*conf.Error](err); ok {
 		for _, p := range wrong.Problems {
-			found = append(found, service.Finding{State: service.Wrong, What: p.Where, Says: p.Message(), Fix: p.Fix})
+			found = append(found, problem(service.Wrong, p))
 		}
 	} else {
 		found = append(found, service.Finding{State: service.OK, What: "configuration", Says: "read from " + from})
 	}
 	for _, p := range report.Warnings {
-		found = append(found, service.Finding{State: service.Warning, What: p.Where, Says: p.Message(), Fix: p.Fix})
+		found = append(found, problem(service.Warning, p))
 	}
 	for _, p := range report.Notes {
-		found = append(found, service.Finding{State: service.Warning, What: p.Where, Says: p.Message(), Fix: p.Fix})
+		found = append(found, problem(service.Warning, p))
 	}
 	return found
+}
+
+// problem returns a finding about what is set, or about a setting that nobody set.
+func problem(state service.State, p conf.Problem) service.Finding {
+	if p.Where == "default" && p.Key != "" {
+		return service.Finding{State: state, What: p.Key, Says: p.What, Fix: p.Fix}
+	}
+	return service.Finding{State: state, What: p.Where, Says: p.Message(), Fix: p.Fix}
 }
 
 // checkTimeout bounds each thing that is reached.

@@ -45,7 +45,7 @@ func CheckNodeURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !printable(s):
-		return "", fault.New(fault.Invalid, "a node must be an http or https URL such as https://sync.example.org")
+		return "", fault.Newf(fault.Invalid, "invalid node %q: expected an http or https URL such as https://sync.example.org, or %s", s, Self)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, "?#"):
 		return "", fault.New(fault.Invalid, "a node URL must not have a user, query or fragment")
 	case len(s) > maxNodeURL:

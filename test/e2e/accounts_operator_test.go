@@ -78,8 +78,18 @@ func TestNodes(t *testing.T) {
 	if c, a := fxa.signIn(t, s, "second", 1); !strings.HasPrefix(c.Endpoint, "https://two.example.org/1.5/") {
 		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.Body)
 	}
-	if r := binary.Run(t, s.Env, "sync", "node", "add", "two.example.org"); r.Status != 1 {
-		t.Errorf("a node that is no URL: status %d %s", r.Status, r.Stderr)
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"add", "two.example.org"}, `invalid node "two.example.org": expected an http or https URL`},
+		{[]string{"add", "https://two.example.org"}, "node https://two.example.org already exists"},
+		{[]string{"drain", "https://three.example.org"}, "node https://three.example.org does not exist; holdfast sync node list"},
+	} {
+		r := binary.Run(t, s.Env, append([]string{"sync", "node"}, tc.args...)...)
+		if r.Status != 1 || !strings.Contains(r.Stderr, tc.want) {
+			t.Errorf("%v: status %d %s, want %s", tc.args, r.Status, r.Stderr, tc.want)
+		}
 	}
 }
 
@@ -95,6 +105,7 @@ func TestNonsenseNumbers(t *testing.T) {
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "0"}},
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
+		{"account nobody has no storage here", []string{"user", "delete", "nobody", "--yes"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},
 		{`--after: invalid value "5a": expected a uid`, []string{"user", "list", "--after", "5a"}},

@@ -75,6 +75,8 @@ func TestOwnQuota(t *testing.T) {
 		{[]string{account, "1.5GiB"}, `invalid quota "1.5GiB": expected a number of bytes`},
 		{[]string{account, "0"}, `invalid quota "0"`},
 		{[]string{"nobody", "5"}, "account nobody has no storage here"},
+		{[]string{"nobody", "lots"}, `invalid quota "lots": expected a number of bytes`},
+		{[]string{"--uid", "77", "lots"}, `invalid quota "lots": expected a number of bytes`},
 		{[]string{"--uid", "0", "5"}, "--uid: must be at least 1"},
 		{[]string{account, "--fxa-uid", "x"}, "require --uid"},
 	} {

@@ -34,8 +34,8 @@ func TestBackupRefused(t *testing.T) {
 		{"full", "already exists"},
 		{"full/", "already exists"},
 		{"file", "already exists"},
-		{"missing/backup", "no such file or directory"},
-		{"file/backup", "not a directory"},
+		{"missing/backup", "cannot create a folder in " + dir + "/missing: no such file or directory: choose"},
+		{"file/backup", "cannot create a folder in " + dir + "/file: not a directory: choose"},
 	} {
 		r := binary.Run(t, s.Env, "backup", dir+"/"+tc.to)
 		if r.Status != 1 || !strings.Contains(r.Stderr, tc.want) || r.Stdout != "" {

@@ -353,6 +353,10 @@ func TestCheckCertificate(t *testing.T) {
 	_, otherKey, _ := binary.Certificate(t)
 	env := checked(t, t.TempDir())
 	right(t, binary.Run(t, append(slices.Clip(env), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key), "check"), "is valid until")
+	if r := binary.Run(t, append(slices.Clip(env), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert), "check"); r.Status != 1 ||
+		!strings.Contains(r.Stdout, "WRONG  server.tls_key_file  must be set too") {
+		t.Errorf("a certificate without a key: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
 	env = append(env, "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+otherKey)
 	wrong(t, binary.Run(t, env, "check"), "server.tls_cert_file", "both in PEM")
 	refused(t, env, "server.tls_cert_file")

@@ -154,9 +154,14 @@ func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver
 	case away != nil:
 		return nil, away
 	case users == nil || users[0].Replaced:
-		return nil, fault.New(fault.NotFound, "account "+a.FxAUID+" has no storage here: it has never signed in, or was deleted")
+		return nil, withoutStorage(a)
 	}
 	return users, nil
+}
+
+// withoutStorage is the error for an account without a storage user.
+func withoutStorage(a tokenserver.Account) error {
+	return fault.Newf(fault.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
 }
 
 // elsewhere is the error for an account whose storage is on another node.
@@ -183,9 +188,19 @@ func (c *command) userQuota() *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		return t.args(cmd, args, 1)
 	}
+	var quota optional.Of[int64]
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		if !cmd.Flags().Changed("uid") {
+			args = args[min(1, len(args)):]
+		}
+		if len(args) > 0 {
+			quota, err = parseQuota(args[0])
+		}
+		return err
+	}
 	cmd.RunE = c.withTarget(&t, func(ctx context.Context, users []tokenserver.User, rest []string) error {
 		if len(rest) > 0 {
-			if err := c.setQuota(ctx, users, rest[0]); err != nil {
+			if err := c.setQuota(ctx, users, quota); err != nil {
 				return err
 			}
 		}
@@ -194,21 +209,24 @@ func (c *command) userQuota() *cobra.Command {
 	return cmd
 }
 
-// setQuota sets the quota of all storage users of an account: the tokens of those that
-// are replaced may still be good, and a new one takes over what the last one had.
-func (c *command) setQuota(ctx context.Context, users []tokenserver.User, text string) error {
-	var quota optional.Of[int64]
+// parseQuota parses a quota: not set for none, 0 for unlimited.
+func parseQuota(text string) (quota optional.Of[int64], err error) {
 	switch text {
 	case "none":
+		return quota, nil
 	case "unlimited":
-		quota = optional.Some[int64](0)
-	default:
-		n, ok := service.ParseBytes(text)
-		if !ok || n < 1 || n == math.MaxInt64 {
-			return service.Usagef("invalid quota %q: expected a number of bytes above 0 such as 5000000 or 500MiB, unlimited, or none", text)
-		}
-		quota = optional.Some(n)
+		return optional.Some[int64](0), nil
 	}
+	n, ok := service.ParseBytes(text)
+	if !ok || n < 1 || n == math.MaxInt64 {
+		return quota, service.Usagef("invalid quota %q: expected a number of bytes above 0 such as 5000000 or 500MiB, unlimited, or none", text)
+	}
+	return optional.Some(n), nil
+}
+
+// setQuota sets the quota of all storage users of an account: the tokens of those that
+// are replaced may still be good, and a new one takes over what the last one had.
+func (c *command) setQuota(ctx context.Context, users []tokenserver.User, quota optional.Of[int64]) error {
 	for i := range users {
 		if err := c.state.storage.SetQuota(ctx, &users[i], quota); err != nil {
 			return err

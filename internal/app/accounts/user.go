@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
 	"holdfast/internal/tokenserver"
 )
 
@@ -115,7 +114,7 @@ func (c *command) userDelete() *cobra.Command {
 			}
 			n, err := s.DeleteAccount(ctx, acc)
 			if err == nil && n == 0 {
-				return fault.New(fault.NotFound, "the account has no storage here")
+				return withoutStorage(acc)
 			}
 			if n > 0 {
 				fmt.Fprintf(c.Stdout, "deleted %s of %s\n", service.Count(int64(n), "storage user"), acc.FxAUID)

@@ -153,7 +153,7 @@ func (c *command) backup() *cobra.Command {
 			"while the server runs. The folder is named DIR.partial-… until it is complete. Databases on\n" +
 			"PostgreSQL and Spanner are not copied: use their own tools.\n\n" +
 			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
-		Example: "  holdfast backup /var/backups/holdfast-$(date +%F)",
+		Example: "  holdfast backup /var/backups/holdfast/$(date +%F)",
 		Args:    service.Args("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A backup is also made before an upgrade, by the new binary.

@@ -14,7 +14,7 @@ import (
 )
 
 // deadHint is logged with an event of the audit that is set aside.
-const deadHint = "see holdfast ext audit dead; when the cause is removed: holdfast ext audit retry"
+const deadHint = "see holdfast ext audit dead; when the cause is removed: holdfast ext audit retry --all"
 
 func (c *command) audit() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Manage audit events that were set aside because they could not be published"}

@@ -50,7 +50,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	var r nodeRow
 	added, err := s.db.QueryRow(ctx, sqlAddNode, addArgs(n), r.dest()...)
 	if err == nil && !added {
-		err = fault.New(fault.Conflict, "a node with this URL already exists")
+		err = fault.Newf(fault.Conflict, "node %s already exists", n.URL)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err
@@ -99,7 +99,7 @@ func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChang
 	var r nodeRow
 	found, err := s.db.QueryRow(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)
 	if err == nil && !found {
-		err = fault.New(fault.NotFound, "no node has this URL")
+		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast sync node list shows the nodes", url)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err

@@ -39,7 +39,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 		return err
 	})
 	if err == nil && len(added) == 0 {
-		err = fault.New(fault.Conflict, "a node with this URL already exists")
+		err = fault.Newf(fault.Conflict, "node %s already exists", n.URL)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err
@@ -92,7 +92,7 @@ func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChan
 		return err
 	})
 	if err == nil && len(set) == 0 {
-		err = fault.New(fault.NotFound, "no node has this URL")
+		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast sync node list shows the nodes", url)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err
