@@ -16,9 +16,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// Admin serves /ext/installs/, /ext/tenants/ and /ext/tokens on the admin listener,
-// whose token has been asked for: what operators register of installs, which installs
-// and tenants they delete, and which tokens they revoke.
+// Admin serves /ext/installs/, /ext/tenants/ and /ext/tokens on the admin
+// listener, which has already checked the admin token: registrations of installs,
+// deletion of installs and tenants, and revocation of tokens.
 type Admin struct {
 	Service *ext.Service
 	Clock   clock.Clock
@@ -41,13 +41,13 @@ func LabelAdmin(path string) string {
 	return "installs"
 }
 
-// errAdminRoute is a path of the admin listener that does not exist.
+// errAdminRoute means that a path of the admin listener does not exist.
 var errAdminRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data, /ext/tenants/TENANT/data, /ext/tokens or /ext/tokens/ID", fault.NotFound}
 
-// adminTimeout is the time of an operator's request.
+// adminTimeout is the timeout of an operator's request.
 const adminTimeout = 30 * time.Second
 
-// adminActions are the methods of an install.
+// adminActions maps methods to the actions on an install.
 var adminActions = map[string]func(*exchange) error{
 	http.MethodGet:    (*exchange).showInstall,
 	http.MethodPut:    (*exchange).registerInstall,
@@ -139,7 +139,7 @@ func (x *exchange) registerInstall() error {
 	return x.answer(status, x.appendInstall(nil, &in))
 }
 
-// accesses reads an object of accesses by namespace.
+// accesses parses an object of accesses by namespace.
 func (f *fields) accesses(name string) map[ext.Namespace]ext.Access {
 	raw, _ := f.find(name)
 	at := f.at + pointerTo(name)

@@ -15,12 +15,12 @@ import (
 	"holdfast/internal/web"
 )
 
-// unauthenticated is a request of which it is not known who sent it: 401.
+// unauthenticated returns a 401 for a request without valid authentication.
 func unauthenticated(cause error) error {
 	return &stranger{refusal{http.StatusUnauthorized, codeStranger, "", cause.Error(), fault.Denied}, cause}
 }
 
-// stranger is a refusal whose cause can be told, to be counted.
+// stranger is an authentication error with a cause for the metrics.
 type stranger struct {
 	refusal
 	cause error
@@ -28,7 +28,7 @@ type stranger struct {
 
 func (s *stranger) Unwrap() []error { return []error{&s.refusal, s.cause} }
 
-// claims verifies the one token that a request has in its Authorization header.
+// claims verifies the token in the request's single Authorization header.
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -41,7 +41,8 @@ func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Clai
 	return c, nil
 }
 
-// errAuthorization refuses a request that does not have one Authorization header.
+// errAuthorization rejects a request that does not have exactly one Authorization
+// header.
 func errAuthorization(headers int) error {
 	if headers == 0 {
 		return bearer.ErrMissing
@@ -51,7 +52,7 @@ func errAuthorization(headers int) error {
 
 var errManyTokens = fmt.Errorf("%w, once", bearer.ErrMissing)
 
-// authenticate reads what the request's token grants.
+// authenticate parses the grant of the request's token.
 func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	c, err := claims(x.in, tokens, now)
 	if err != nil {
@@ -67,16 +68,16 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	return nil
 }
 
-// issued is when a token was made, as far as it says; zero: it does not.
+// issued returns when a token was issued; zero: unknown.
 func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 
-// client names a tenant, to which requests are charged.
+// client returns the name under which a tenant's requests are charged.
 func client(t ext.TenantID) string { return "ext " + string(t) }
 
-// errClaims is a token whose claims do not serve here.
+// errClaims means that the claims of a token are not valid here.
 var errClaims = fault.New(fault.Denied, "the token's claims are not valid")
 
-// claimError says which claim of a token is wrong. It quotes nothing of the claims,
+// claimError describes which claim of a token is wrong. It quotes no claim,
 // because it is logged.
 func claimError(raw json.RawMessage, err error) error {
 	var service struct {
@@ -97,12 +98,12 @@ func claimError(raw json.RawMessage, err error) error {
 
 var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// ValidService reports whether a service may be called so: 1 to 64 of a-z, 0-9
+// ValidService reports whether s is a valid name of a service: 1 to 64 of a-z, 0-9
 // and -.
 func ValidService(name string) bool { return serviceName.MatchString(name) }
 
-// ParseServiceClaims reads a service's token: the tenant for which it may speak, and
-// its name. One that names an install is a client's, and no good here.
+// ParseServiceClaims parses a service's token: its tenant and its name. It rejects
+// a token that names an install, because that is a client's token.
 func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -126,6 +127,6 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 
 // mayWriteSchemas reports whether a service's token has the claim schemas.
 func mayWriteSchemas(raw json.RawMessage) bool {
-	var members map[string]json.RawMessage // a struct would take names in any case
+	var members map[string]json.RawMessage // a struct would match names case-insensitively
 	return json.Unmarshal(raw, &members) == nil && string(members["schemas"]) == "true"
 }

@@ -18,11 +18,11 @@ const (
 	typeLines      = "application/x-ndjson"
 )
 
-// hasMedia refuses a body of another type than the resource takes, or an encoded
-// one.
+// hasMedia rejects a body of another media type than the resource takes, or with a
+// content encoding.
 func (x *exchange) hasMedia(want string) error {
 	media, params, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
-	charset := params["charset"] // JSON has none; many send the only one that it could be
+	charset := params["charset"] // JSON has no charset parameter, but many clients send utf-8
 	encoding := x.in.Header.Get("Content-Encoding")
 	var reason string
 	switch {
@@ -38,8 +38,8 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, fault.Invalid}
 }
 
-// readBody reads a body of at most limit bytes, and charges the request for the work
-// on it. One that is longer is refused before it is looked at.
+// readBody reads a body of at most limit bytes, and charges the request for the
+// memory to process it. It rejects a longer body before parsing it.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {
@@ -51,8 +51,8 @@ func (x *exchange) readBody(limit int64) ([]byte, error) {
 	return body, err
 }
 
-// bodiless refuses a deletion that has a body: who sends one believes that what
-// is in it guards the record.
+// bodiless rejects a delete request with a body, because its client believes that
+// the body is a precondition.
 func (x *exchange) bodiless() error {
 	if x.in.Method != http.MethodDelete {
 		return nil

@@ -14,7 +14,7 @@ var itemNames = append([]string{"key", "ifMatch"}, putNames...)
 
 func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "", "items")) }
 
-// bulk puts items in one namespace, all or none.
+// bulk puts items into one namespace, all or nothing.
 func (x *exchange) bulk(f *fields) error {
 	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
 		item := parseFields(raw, "", itemNames...)
@@ -39,7 +39,7 @@ func (x *exchange) bulk(f *fields) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// withoutItem is the refusal of a bulk put's namespace, which is of no item.
+// withoutItem removes the item from an error about the namespace of a bulk put.
 func withoutItem(err error) error {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok && (denied || errors.Is(err, ext.ErrAccess)) {
@@ -48,8 +48,8 @@ func withoutItem(err error) error {
 	return err
 }
 
-// items reads a list of tasks. The failure of one is an *ext.ItemError with its
-// place in the body.
+// items parses a list of tasks. The error of a task is an *ext.ItemError with its
+// location in the body.
 func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
 	most := x.service.Limits().Items
 	list := f.list(name, most)
@@ -69,7 +69,7 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 	return tasks, nil
 }
 
-// readPrecondition reads the preconditions of an item.
+// readPrecondition parses the preconditions of an item.
 func readPrecondition(f *fields, g *ext.Precondition) {
 	revision := f.integer("ifRevision", 0, math.MaxInt64)
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
@@ -82,7 +82,7 @@ func readPrecondition(f *fields, g *ext.Precondition) {
 	}
 }
 
-// appendPut appends what a put of several answers.
+// appendPut appends the result of a put in a bulk put.
 func appendPut(b []byte, r *ext.Result) []byte {
 	b = appendInt(key(b, "revision"), r.Revision)
 	b = appendString(key(b, "etag"), r.Seq.ETag())
@@ -103,7 +103,7 @@ var anyOp = slices.Concat(opNames["put"], opNames["increment"])
 
 func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "", "ops")) }
 
-// batch does operations on records of any namespaces, all or none.
+// batch executes operations on records of any namespaces, all or nothing.
 func (x *exchange) batch(f *fields) error {
 	var words []string
 	tasks, err := x.items(f, "ops", func(raw []byte) (ext.Task, error) {

@@ -12,18 +12,17 @@ import (
 	"holdfast/internal/web"
 )
 
-// changesNames are the arguments of a question for changes.
+// changesNames are the arguments of a request for changes.
 var changesNames = []string{"since", "wait", "limit"}
 
-// defaultChanges is how many changes an answer has at most unless the client
-// wants another number.
+// defaultChanges is the default maximum number of changes in a response.
 const defaultChanges = 100
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
-// changes looks first, as every request does. Who then has to wait does so
-// beside the gate, and when there are too many of them is answered at once: with
-// nothing, and may ask again.
+// changes reads the changes once. If there are none it waits, with its slot
+// released. If too many requests wait, it answers with no changes at once, and the
+// client may retry.
 func (x *exchange) changes(a arguments) error {
 	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {
@@ -60,8 +59,8 @@ func (x *exchange) changes(a arguments) error {
 	return x.sendFeed(feed, from, most)
 }
 
-// sendFeed answers with the changes since a number, which it reads again when it has
-// to wait for the memory.
+// sendFeed answers with the changes since a number. If it has to wait for memory,
+// it reads the changes again.
 func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) {
 	size := sizeOfFeed(&feed)
 	for !x.fits(2 * size) {
@@ -79,8 +78,8 @@ func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) 
 	return x.answer(http.StatusOK, b)
 }
 
-// look reads changes, and waits for the first so long. When it fails the feed
-// has none, and goes on where it began.
+// look reads changes, and waits for the first one at most for the given time. On
+// error it returns an empty feed that continues at since.
 func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.Feed, err error) {
 	d := x.timeout
 	if d > 0 {
@@ -96,12 +95,12 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 	return feed, nil
 }
 
-// errEnding ends a wait when the server shuts down.
+// errEnding ends a wait at shutdown.
 var errEnding = fault.New(fault.Unavailable, "the server is shutting down: retry")
 
-// untilEnding does what waits, at most until the server shuts down; ended says
-// that this has happened first. Who waits then gets an answer and asks another
-// server, and the shutdown does not wait for it.
+// untilEnding runs fn, which may block, until it returns or the server shuts down;
+// ended reports the latter. Waiting clients get an answer and go to another
+// server, so they do not delay the shutdown.
 func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	whole := x.in
 	ctx, cancel := context.WithCancelCause(whole.Context())

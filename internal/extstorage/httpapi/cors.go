@@ -2,12 +2,11 @@ package httpapi
 
 import "net/http"
 
-// private is what every answer says to caches.
+// private is the Cache-Control of every answer.
 const private = "private, no-cache"
 
-// greet sets what every answer to the public has. A page of any origin may read
-// it: what it may ask for is in the token that it sends, and a browser sends none
-// by itself.
+// greet sets the headers of every public answer. Pages of any origin may read it:
+// the token determines access, and browsers do not send it on their own.
 func greet(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Cache-Control", private)
@@ -15,8 +14,8 @@ func greet(w http.ResponseWriter) {
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
-// preflight answers a browser that asks what a page of another origin may send.
-// It comes before routing and tokens, because a browser sends none with it.
+// preflight answers CORS preflight requests. It runs before routing and
+// authentication, because browsers send no token with them.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
 		return false

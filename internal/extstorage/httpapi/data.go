@@ -9,14 +9,15 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// adminTenants is where operators delete a tenant.
+// adminTenants is the path under which operators delete a tenant.
 const adminTenants = "/ext/tenants/"
 
-// deleteTime is how long one request goes on deleting: what is left is for the next.
+// deleteTime is the maximum duration of deleting in one request; later requests
+// continue.
 const deleteTime = 10 * time.Second
 
-// serveData serves /ext/installs/INSTALL/data and /ext/tenants/TENANT/data: GET counts
-// what there is, and DELETE deletes it.
+// serveData serves /ext/installs/INSTALL/data and /ext/tenants/TENANT/data: GET
+// counts the rows, and DELETE deletes them.
 func (h *Admin) serveData(w http.ResponseWriter, r *http.Request, s []string) (err error) {
 	if len(s) != 4 || s[0] != "ext" || s[3] != "data" {
 		return errAdminRoute
@@ -67,7 +68,7 @@ func (x *exchange) showData() error {
 	return x.answer(http.StatusOK, x.appendDeletion(nil, &d, &holds))
 }
 
-// deleteData deletes for deleteTime; 202 says that there is more.
+// deleteData deletes for at most deleteTime; 202 means that rows remain.
 func (h *Admin) deleteData(x *exchange) error {
 	o, by := x.ask.Grant.Owner, ext.Caller{Kind: "admin"}
 	until := h.Clock().Add(deleteTime)
@@ -89,7 +90,8 @@ func (h *Admin) deleteData(x *exchange) error {
 	return x.answer(status, x.appendDeletion(nil, &d, nil))
 }
 
-// appendDeletion appends how far a deletion is and, unless it is nil, what is left.
+// appendDeletion appends the progress of a deletion and, if holds is not nil, the
+// remaining rows.
 func (x *exchange) appendDeletion(b []byte, d *ext.Deletion, holds *ext.Holdings) []byte {
 	o := x.ask.Grant.Owner
 	whole := o == ext.Services(o.Tenant)

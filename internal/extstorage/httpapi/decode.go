@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/fault"
 )
 
-// scanner steps through a JSON text without reading what is in it: it finds
-// where each element ends. Whether an element is JSON, its reader finds out.
+// scanner finds where each element of a JSON text ends, without parsing it. The
+// reader of an element checks that it is valid JSON.
 type scanner struct {
 	text []byte
 	at   int
 }
 
-// next is the next byte behind white space; 0 at the end.
+// next skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) next() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -31,7 +31,7 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// skip steps over a byte if it is the next one.
+// skip skips a byte if it is the next one.
 func (s *scanner) skip(c byte) bool {
 	if s.next() != c {
 		return false
@@ -40,7 +40,7 @@ func (s *scanner) skip(c byte) bool {
 	return true
 }
 
-// str is the string that stands here, with its quotes; nil when there is none.
+// str returns the string at the current position with its quotes, or nil.
 func (s *scanner) str() []byte {
 	if s.next() != '"' {
 		return nil
@@ -59,8 +59,8 @@ func (s *scanner) str() []byte {
 	return nil
 }
 
-// element is the text up to the comma or the bracket that ends it, without the
-// white space around it.
+// element returns the text up to the comma or bracket that ends it, without
+// surrounding white space.
 func (s *scanner) element() []byte {
 	s.next()
 	start := s.at
@@ -68,7 +68,7 @@ func (s *scanner) element() []byte {
 	return bytes.TrimRight(s.text[start:s.at], " \n\t\r")
 }
 
-// toEnd steps to the end of an element.
+// toEnd moves to the end of an element.
 func (s *scanner) toEnd() {
 	for depth := 0; s.at < len(s.text); s.at++ {
 		switch s.text[s.at] {
@@ -95,22 +95,22 @@ func (s *scanner) toEnd() {
 // atEnd reports whether only white space is left.
 func (s *scanner) atEnd() bool { return s.next() == 0 && s.at == len(s.text) }
 
-// member is a member of an object, not read yet.
+// member is an unparsed member of an object.
 type member struct {
 	name string
 	raw  []byte
 }
 
-// fields are the members of an object of a request. The readers of members note
-// the first thing that is wrong with one.
+// fields are the members of an object in a request. Their readers record the first
+// error.
 type fields struct {
 	at      string // pointer to the object
 	members []member
 	err     error
 }
 
-// parseFields takes an object apart; at is where it is in the body. Members that
-// are not known, or there twice, are refused.
+// parseFields splits an object into members; at is its location in the body. It
+// rejects unknown and duplicate members.
 func parseFields(text []byte, at string, known ...string) *fields {
 	f := &fields{at: at}
 	s := scanner{text: text}
@@ -133,7 +133,7 @@ func parseFields(text []byte, at string, known ...string) *fields {
 
 const notJSON = "is not valid JSON"
 
-// notObject says what stands where an object must be.
+// notObject describes the value found instead of an object.
 func notObject(s *scanner) string {
 	switch c := s.next(); {
 	case c == 0 && s.at == len(s.text):
@@ -144,7 +144,7 @@ func notObject(s *scanner) string {
 	return notJSON + ": expected a JSON object"
 }
 
-// member reads a name and finds what stands under it.
+// member reads a name and finds the value of the member.
 func (f *fields) member(s *scanner, known []string) {
 	quoted := s.str()
 	name, err := unquote(quoted)
@@ -167,7 +167,7 @@ func (f *fields) member(s *scanner, known []string) {
 	}
 }
 
-// unknown refuses a member that an object may not have.
+// unknown rejects a member that the object does not allow.
 func (f *fields) unknown(name string, known []string) {
 	const notMember = "is not a member of this object"
 	reason := notMember
@@ -181,10 +181,11 @@ func (f *fields) unknown(name string, known []string) {
 	f.fail(name, reason)
 }
 
-// maxListed is how many members a message lists.
+// maxListed is the maximum number of members listed in a message.
 const maxListed = 10
 
-// unquote reads a string of JSON by the rules of values. Its error is of canonjson.
+// unquote decodes a JSON string by the rules of values. Its error is one of
+// canonjson.
 func unquote(raw []byte) (string, error) {
 	v, err := canonjson.Parse(raw, maxText)
 	if err != nil {
@@ -205,7 +206,7 @@ func unquote(raw []byte) (string, error) {
 
 var errNotString = &ext.ValidationError{Reason: "must be a string"}
 
-// reasonOf is the half sentence of an error of unquote.
+// reasonOf returns the reason of an error of unquote.
 func reasonOf(err error) string {
 	if fault.Is(err, fault.TooLarge) {
 		return "must be at most " + strconv.Itoa(maxText) + " bytes long"
@@ -213,8 +214,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// only refuses members that are none of these, if any are given: what an object
-// may have may depend on what one of its members says.
+// only rejects members that are not in known: the allowed members may depend on
+// the value of one of them.
 func (f *fields) only(known []string) {
 	for _, m := range f.members {
 		if known != nil && !slices.Contains(known, m.name) {
@@ -225,7 +226,7 @@ func (f *fields) only(known []string) {
 
 func (f *fields) fault() error { return f.err }
 
-// note keeps an error that is the first.
+// note records an error unless there is one already.
 func (f *fields) note(err error) {
 	if f.err == nil {
 		f.err = err
@@ -248,8 +249,8 @@ func (f *fields) has(name string) bool {
 	return ok
 }
 
-// maxText is how long the strings of a request may be in bytes, but for those
-// in values.
+// maxText is the maximum length of strings in a request, except inside values, in
+// bytes.
 const maxText = 8 << 10
 
 func (f *fields) text(name string) string {
@@ -264,7 +265,7 @@ func (f *fields) text(name string) string {
 	return s
 }
 
-// number reads a number; "" when it is not there.
+// number parses a number; "" if it is absent.
 func (f *fields) number(name string) canonjson.Number {
 	raw, ok := f.find(name)
 	if !ok {
@@ -280,7 +281,7 @@ func (f *fields) number(name string) canonjson.Number {
 	return n
 }
 
-// integer reads a number that is whole, whatever its spelling: 1.0 and 1e0 are 1.
+// integer parses a whole number in any spelling: 1.0 and 1e0 are 1.
 func (f *fields) integer(name string, least, most int64) (n ext.Optional[int64]) {
 	if !f.has(name) {
 		return n
@@ -306,7 +307,7 @@ func (f *fields) flag(name string) bool {
 	return false
 }
 
-// value reads any JSON; "" when it is not there.
+// value parses any JSON value; "" if it is absent.
 func (f *fields) value(name string, limit int) canonjson.Value {
 	raw, ok := f.find(name)
 	if !ok {
@@ -319,8 +320,8 @@ func (f *fields) value(name string, limit int) canonjson.Value {
 	return v
 }
 
-// list finds the elements of a list that must be there. Those that are more than
-// most are only counted, for the refusal: a body could have a million.
+// list returns the elements of a required list. Elements beyond most are only
+// counted for the error: a body could have a million.
 func (f *fields) list(name string, most int) (elements [][]byte) {
 	raw, ok := f.find(name)
 	s := scanner{text: raw}
@@ -352,7 +353,7 @@ func (f *fields) list(name string, most int) (elements [][]byte) {
 	return elements
 }
 
-// object takes an object apart that is a member; nil when it is not there.
+// object parses a member that is an object; nil if it is absent.
 func (f *fields) object(name string, known ...string) *fields {
 	raw, ok := f.find(name)
 	if !ok {

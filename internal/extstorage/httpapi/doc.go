@@ -1,20 +1,20 @@
-// Package httpapi speaks the service's protocol: JSON over HTTP.
+// Package httpapi implements the HTTP API of extension storage: JSON over HTTP.
 //
-// A request goes: preflights (cors.go), route and method from the raw path
-// (route.go), the token (auth.go), the rates (rates.go), query and header
-// (query.go, headers.go), the body, which is read whole up to a bound and taken
-// apart strictly (body.go, decode.go), the use case (record.go, listing.go,
-// bulk.go, changes.go, usage.go, schemas.go), and every error through one writer
+// A request passes these steps: preflights (cors.go), route and method from the
+// raw path (route.go), the token (auth.go), rate limits (rates.go), query and
+// headers (query.go, headers.go), the body, which is read whole up to a limit and
+// parsed strictly (body.go, decode.go), and the use case (record.go, listing.go,
+// bulk.go, changes.go, usage.go, schemas.go). One function writes all errors
 // (errors.go). Export and import are streams (export.go, import.go).
 //
 // The same use cases serve three listeners: Handler the public one, Runner the
-// internal one, on which a service sends an envelope (runner.go), and Admin that
-// of operators, who register and revoke installs (admin.go).
+// internal one, to which services send an envelope (runner.go), and Admin that of
+// operators, who register and revoke installs (admin.go).
 //
-// The envelope of a body is split by hand (decode.go): finding where the value of
-// a put ends is on the hot path, where encoding/json takes six times as long for
-// 1 KB and would read the value that package canonjson reads anyway. Everything
-// in the envelope is read by canonjson.
+// The envelope of a body is split by handwritten code (decode.go). Finding the end
+// of a put's value is on the hot path: encoding/json takes six times as long for 1
+// KB and would parse the value, which package canonjson parses anyway. canonjson
+// parses everything in the envelope.
 //
-// What is sent and answered is described in openapi.json, which is served.
+// openapi.json, which the server serves, describes requests and responses.
 package httpapi

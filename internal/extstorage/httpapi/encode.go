@@ -11,8 +11,8 @@ import (
 // The appenders write JSON by hand: values are canonical JSON already, and the
 // standard encoder would read through each of them again.
 
-// key appends the name of a member, which needs no escapes, and the comma before
-// it unless it is the first.
+// key appends the name of a member, which must not need escapes, preceded by a
+// comma unless it is the first.
 func key(b []byte, name string) []byte {
 	if last := b[len(b)-1]; last != '{' {
 		b = append(b, ',')
@@ -29,8 +29,8 @@ func appendFlag(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a string. Bytes that are no UTF-8, which no request of
-// ours has stored, become U+FFFD.
+// appendString appends a string. Bytes that are not UTF-8 become U+FFFD; no
+// request can have stored any.
 func appendString[T ~string](b []byte, text T) []byte {
 	s := string(text)
 	b = append(b, '"')
@@ -64,18 +64,18 @@ func appendString[T ~string](b []byte, text T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// appendMoment appends a time; null is never.
+// appendMoment appends a time, or null for never.
 func appendMoment(b []byte, m ext.Moment) []byte {
 	if m == 0 {
 		return append(b, "null"...)
 	}
-	// Milliseconds are put in here: a layout that has them takes three times as long.
+	// Milliseconds are appended here: a layout with them takes three times as long.
 	b = m.Time().AppendFormat(append(b, '"'), time.RFC3339)
 	ms := m.Time().Nanosecond() / int(time.Millisecond)
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
-// appendList appends a list of what one appends.
+// appendList appends a list with a function that appends an element.
 func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	b = append(b, '[')
 	for i := range list {
@@ -87,7 +87,7 @@ func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendHeader appends what a record has besides its names and contents.
+// appendHeader appends the members of a record other than its names and contents.
 func appendHeader(b []byte, revision ext.Revision, seq ext.Seq, expires, created, updated ext.Moment) []byte {
 	b = appendInt(key(b, "revision"), revision)
 	b = appendString(key(b, "etag"), seq.ETag())
@@ -100,7 +100,7 @@ func appendTimes(b []byte, expires, created, updated ext.Moment) []byte {
 	return appendMoment(key(b, "updatedAt"), updated)
 }
 
-// appendPlace appends the names of a record.
+// appendPlace appends the namespace and key of a record.
 func appendPlace(b []byte, ns ext.Namespace, k ext.Key) []byte {
 	return appendString(key(appendString(key(b, "namespace"), ns), "key"), k)
 }

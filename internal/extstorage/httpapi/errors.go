@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// refusal is an error that names its own answer, for what only HTTP knows.
+// refusal is an error with its own HTTP status and code.
 type refusal struct {
 	status  int
 	code    string
@@ -23,8 +23,8 @@ type refusal struct {
 	kind    fault.Code
 }
 
-// tooLong refuses a body of more than limit bytes; said is its Content-Length, or
-// not more than limit.
+// tooLong rejects a body of more than limit bytes; said is its Content-Length if
+// that is above limit.
 type tooLong struct{ limit, said int64 }
 
 func (e *tooLong) Error() string {
@@ -51,7 +51,7 @@ var (
 	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", fault.Quota}
 )
 
-// methodNotAllowed refuses a method, and names those that the path has.
+// methodNotAllowed rejects a method, and sets the header Allow.
 func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	slices.Sort(methods)
 	allowed := strings.Join(methods, ", ")
@@ -59,7 +59,7 @@ func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	return &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "method not allowed: this path supports " + allowed, fault.Invalid}
 }
 
-// Codes that several errors have.
+// Codes used by several errors.
 const (
 	codeDenied   = "UNAUTHORIZED"
 	codeNotFound = "NOT_FOUND"
@@ -71,8 +71,8 @@ const (
 	codeRate     = "RATE_LIMITED"
 )
 
-// CodeOf is the code of the answer to an error; of an item's failure, that of
-// the item.
+// CodeOf returns the code in the answer to an error; for an ItemError, the code of
+// the item's error.
 func CodeOf(err error) string {
 	p := problemOf(err)
 	if p.cause != "" {
@@ -81,7 +81,7 @@ func CodeOf(err error) string {
 	return p.code
 }
 
-// invalid refuses what is at a place of the request.
+// invalid rejects the part of the request at a pointer.
 func invalid(pointer, reason string) error {
 	return &ext.ValidationError{Pointer: pointer, Reason: reason}
 }
@@ -89,8 +89,8 @@ func invalid(pointer, reason string) error {
 // under is ext.Under.
 func under(pointer string, err error) error { return ext.Under(pointer, err) }
 
-// inList puts the failure of an item, or of a list that is too large, to its place in
-// the request.
+// inList sets the pointer of an item's error, or of a list that is too large, to
+// its location in the request.
 func inList(list string, err error) error {
 	if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under
 		return large.Under(list)
@@ -101,34 +101,34 @@ func inList(list string, err error) error {
 	return err
 }
 
-// isOurs reports whether an error is not of what the client asked for.
+// isOurs reports whether an error was caused by the server, not by the request.
 func isOurs(err error) bool {
 	return fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable)
 }
 
-// problem is an error as it is answered.
+// problem is the answer to an error.
 type problem struct {
 	status  int
 	code    string
 	message string
-	pointer *string       // where in the request it is
-	current *ext.Revision // of a mismatch
-	limit   int64         // of what is too large; 0: nothing is
-	size    int64         // of that; 0: not known
+	pointer *string       // location in the request
+	current *ext.Revision // of a MismatchError
+	limit   int64         // of a LimitError; 0: none
+	size    int64         // of a LimitError; 0: unknown
 	why     []ext.SchemaFailure
-	index   int // of the item, when there is a cause
+	index   int // of the failed item, if any
 	cause   string
 
-	imported *Imported // before an import failed
+	imported *Imported // lines imported before an import failed
 }
 
-// retryable reports whether the same request may succeed later, without any change.
+// retryable reports whether the same request may succeed later.
 func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf says how an error is answered. What is ours comes first: it may hold
-// what a client would be told of, had it not come to more.
+// problemOf converts an error to an answer. Server errors come first: they may
+// wrap an error that alone would be reported to the client.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)
@@ -163,7 +163,7 @@ func problemOf(err error) problem {
 	return p
 }
 
-// place fills in where in the request an error is, and what it says of that.
+// place sets the location of an error in the request, and the message about it.
 func (p *problem) place(err error) {
 	if pointer, ok := ext.PointerOf(err); ok {
 		p.pointer = &pointer
@@ -185,8 +185,8 @@ func (p *problem) place(err error) {
 	}
 }
 
-// isHalfSentence reports whether the message of an error lacks its subject, the
-// place that the error has.
+// isHalfSentence reports whether the message of an error lacks its subject, which
+// is the location.
 func isHalfSentence(err error) bool {
 	_, invalid := errors.AsType[*ext.ValidationError](err)
 	_, limit := errors.AsType[*ext.LimitError](err)
@@ -194,12 +194,13 @@ func isHalfSentence(err error) bool {
 	return invalid || limit || schema
 }
 
-// maxSubject is the longest pointer in a message, in bytes; clients choose names.
+// maxSubject is the maximum length of a pointer in a message, in bytes; clients
+// choose names.
 const maxSubject = 200
 
 const wholeBody = "the body"
 
-// subject names a place of the request in a message.
+// subject names a location in the request for a message.
 func subject(pointer string) string {
 	switch {
 	case pointer == "":
@@ -210,7 +211,7 @@ func subject(pointer string) string {
 	return pointer
 }
 
-// inLine names the line of an import that the problem is about.
+// inLine adds the line of an import to the message.
 func (p *problem) inLine() {
 	if p.cause == "" {
 		return
@@ -223,7 +224,7 @@ func (p *problem) inLine() {
 	p.message = line + ": " + p.message
 }
 
-// place is the place of a refusal: a body, if it names no other.
+// place returns the pointer of the error; by default the body.
 func (r *refusal) place() *string {
 	if r.pointer == "" && r.code != codeInvalid {
 		return nil
@@ -231,7 +232,7 @@ func (r *refusal) place() *string {
 	return &r.pointer
 }
 
-// statusOf is the answer to an error of the service.
+// statusOf returns the status and code for an error of the service.
 func statusOf(err error, code fault.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)
@@ -268,11 +269,11 @@ func statusOf(err error, code fault.Code) (int, string) {
 	case fault.Quota:
 		return http.StatusTooManyRequests, "QUOTA_EXCEEDED"
 	}
-	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict that was not told from others, or a precondition
+	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
-// messageOf is the sentence for the client. The service's own errors are made to be
-// shown; of others only the outermost sentence is, and never a cause.
+// messageOf returns the message for the client. Errors of the service may be
+// shown; of other errors only the outermost message is, never a cause.
 func messageOf(err error) string {
 	if shown := fault.Message(err); shown != "" {
 		return shown
@@ -283,16 +284,15 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError answers with an error of Handler in the protocol's form. Together
-// with the errors of Serve it writes those of the listener: a panic, a server that
-// sheds load.
+// WriteError writes an error of Handler in the format of the API. Besides errors
+// of Serve it writes those of the listener, such as panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
 	WriteInnerError(w, r, err)
 }
 
-// WriteInnerError is WriteError for Runner and Admin, whose answers are for no
-// web page.
+// WriteInnerError is WriteError for Runner and Admin, whose answers are not for
+// web pages.
 func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()

@@ -8,11 +8,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// export sends everything that the bearer may read, page by page. Behind each
-// page stands a cursor by which another request goes on; only what ends with the
-// line of completion is complete; an export that goes on counts the records of all
-// parts in it. Each page is a read of the rate, for which an export waits when it
-// has begun.
+// export sends everything that the token may read, page by page. After each page
+// comes a cursor with which another request can continue. An export is complete
+// only if it ends with the completion line; that line counts the records of all
+// parts. Each page counts as a read for the rate limit, and a running export waits
+// for it.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {
@@ -20,14 +20,14 @@ func (x *exchange) export() error {
 		if err != nil {
 			return err
 		}
-		x.out.Header().Set("Content-Type", typeLines) // the first time; later it has no effect
+		x.out.Header().Set("Content-Type", typeLines) // has an effect on the first page only
 		if err := x.sendPage(&page); err != nil {
 			return fault.Wrap(fault.Unavailable, "the client stopped reading the export", err)
 		}
 		if page.Next == "" {
 			return nil
 		}
-		x.keep(0) // while it waits
+		x.keep(0) // hold no memory while waiting
 		if err := x.wait(read); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (x *exchange) export() error {
 	}
 }
 
-// exportPage reads a page, for which there is memory.
+// exportPage reads a page after charging its memory.
 func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	if err := x.await(exportBytes); err != nil {
 		return page, err
@@ -53,29 +53,29 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	return page, err
 }
 
-// flushAt is how much of a page is encoded before it is sent on.
+// flushAt is how many bytes of a page are encoded before they are sent.
 const flushAt = 256 << 10
 
-// AppendHeader appends the line that begins an export.
+// AppendHeader appends the first line of an export.
 func AppendHeader(b []byte, h *ext.ExportHeader) []byte {
 	b = appendInt(key(append(b, `{"export":1`...), "records"), h.Records)
 	return append(appendInt(key(b, "lastChange"), h.LastChange), "}\n"...)
 }
 
-// AppendSchema appends the line of a schema, its end included.
+// AppendSchema appends the line of a schema with its newline.
 func AppendSchema(b []byte, sc *ext.Schema) []byte { return append(appendSchema(b, sc), '\n') }
 
-// AppendLine appends the line of a record, its end included.
+// AppendLine appends the line of a record with its newline.
 func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
 
-// AppendComplete appends the line that ends an export with its last page.
+// AppendComplete appends the last line of an export.
 func AppendComplete(b []byte, last *ext.ExportPage) []byte {
 	b = appendInt(append(b, `{"complete":true,"records":`...), last.Total)
 	return append(appendInt(key(b, "schemas"), last.TotalSchemas), "}\n"...)
 }
 
-// sendPage sends a page on its way, and then the cursor of the next page, or that
-// it was the last and how many records there were.
+// sendPage sends a page, and then the cursor of the next page or the completion
+// line.
 func (x *exchange) sendPage(page *ext.ExportPage) error {
 	var b []byte
 	if page.Header != nil {

@@ -21,10 +21,10 @@ type Handler struct {
 	Clock   clock.Clock
 
 	Rates   *Rates        // nil: no limits
-	Timeout time.Duration // of a request, not counting its body and what it is to wait; 0: none
+	Timeout time.Duration // of a request, not counting its body and requested waits; 0: none
 }
 
-// exchange is a request and its answer under way.
+// exchange is the state of a request and its answer.
 type exchange struct {
 	in      *http.Request
 	out     http.ResponseWriter
@@ -33,17 +33,17 @@ type exchange struct {
 	timeout time.Duration
 
 	route  route
-	target string      // path as the client sees it; "" when it names no resource
+	target string      // path as the client sees it; "" if it names no resource
 	query  *query      // of a request that has one
-	body   []byte      // whole, of a request that has one and is no stream
+	body   []byte      // the whole body; nil for streams
 	ask    ext.Request // the grant, the caller, the idempotency key
 
-	schemas bool  // a service may write schemas
-	charged int64 // bytes of memory, for the answer
+	schemas bool  // the service may write schemas
+	charged int64 // bytes of memory charged for the answer
 }
 
-// Serve is the service's web.Handler: after an error in the middle of an export the
-// connection must be cut.
+// Serve is the service's web.Handler. After an error in the middle of an export
+// the connection must be closed.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	greet(w)
 	if preflight(w, r) {
@@ -77,7 +77,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.serve(act)
 }
 
-// serve does what the route says: who asks is known by now.
+// serve runs the action of the route for an authenticated request.
 func (x *exchange) serve(act *action) (err error) {
 	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (x *exchange) serve(act *action) (err error) {
 			return err
 		}
 		if _, err := x.precondition(ext.Optional[int64]{}); err != nil {
-			return err // before a body that may come late
+			return err // fail before waiting for a slow body
 		}
 	}
 	if act.media != "" {
@@ -117,7 +117,7 @@ func (x *exchange) serve(act *action) (err error) {
 // Without implements ext.Slot.
 func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) }
 
-// parsePath holds the names in the path against their rules.
+// parsePath validates the names in the path.
 func (x *exchange) parsePath() error {
 	rt := &x.route
 	if rt.hasNamespace {
@@ -133,8 +133,8 @@ func (x *exchange) parsePath() error {
 	return nil
 }
 
-// within gives fn a time in which it must be done; 0 is any. The body has been
-// read before, at the pace that the listener asks for.
+// within runs fn with a timeout; 0 means none. The body was read before, at the
+// minimum rate of the listener.
 func (x *exchange) within(d time.Duration, fn func() error) error {
 	if d <= 0 {
 		return fn()
@@ -153,13 +153,13 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// answer writes a whole answer.
+// answer writes a complete answer.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSON(x.out, status, body)
 	return nil
 }
 
-// nothing is the answer of 204.
+// nothing writes a 204.
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)
 	return nil

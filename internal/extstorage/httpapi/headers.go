@@ -11,8 +11,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// precondition reads the preconditions that stand in the header, and the revision that stands
-// elsewhere.
+// precondition parses the preconditions in the headers, and adds the revision from
+// elsewhere in the request.
 func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Precondition, err error) {
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if values := x.in.Header.Values("If-Match"); len(values) > 0 {
@@ -28,7 +28,7 @@ func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Preconditio
 	return g, nil
 }
 
-// revisionHeader reads If-Revision-Match.
+// revisionHeader parses If-Revision-Match.
 func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	values := h.Values("If-Revision-Match")
 	if len(values) == 0 {
@@ -41,7 +41,7 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	return ext.Some(i), nil
 }
 
-// check refuses the conditional headers that a write does not support.
+// check rejects conditional headers that a write does not support.
 func (g *preconditions) check(h http.Header) error {
 	for _, name := range conditionalHeaders {
 		if len(h[name]) > 0 && !slices.Contains(g.headers, name) {
@@ -51,12 +51,11 @@ func (g *preconditions) check(h http.Header) error {
 	return nil
 }
 
-// maxIdempotencyKey is how long an Idempotency-Key may be in bytes.
+// maxIdempotencyKey is the maximum length of an Idempotency-Key in bytes.
 const maxIdempotencyKey = 255
 
-// idempotencyKey reads the Idempotency-Key, if there is one, with a hash of what
-// tells this request from others: what it addresses, the preconditions and the
-// body.
+// idempotencyKey parses the Idempotency-Key, if any, and hashes what identifies
+// the request: its target, preconditions and body.
 func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -73,7 +72,7 @@ func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		hash.Write(size[:]) // each with its length, so that none runs into the next
+		hash.Write(size[:]) // prefix the length, so that parts cannot run into each other
 		hash.Write([]byte(part))
 	}
 	return &ext.IdempotencyKey{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil

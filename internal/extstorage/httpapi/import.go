@@ -18,11 +18,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// maxLine is how long a line of an import may be in bytes.
+// maxLine is the maximum length of an import line in bytes.
 const maxLine = recordBody
 
-// The members of the lines of an export. What the last four of a record say is
-// made anew unless it is preserved.
+// Members of the lines of an export. The last four of a record are assigned anew
+// unless they are preserved.
 var (
 	headerNames   = []string{"export", "records", "lastChange"}
 	schemaNames   = []string{"namespace", "version", "status", "schema", "createdAt", "updatedAt", "createdBy"}
@@ -33,10 +33,10 @@ var (
 	anyLine = slices.Concat(lineNames, schemaNames, cursorNames, completeNames, headerNames)
 )
 
-// errImports refuses an import while too many requests wait for their clients.
+// errImports rejects an import while too many requests wait for their clients.
 var errImports = fault.New(fault.Unavailable, "too many imports and long polls are running: retry later")
 
-// Imported counts what came of the lines of an import.
+// Imported counts the results of an import by line.
 type Imported struct {
 	Lines   int // that were read
 	Records int // among them
@@ -44,7 +44,7 @@ type Imported struct {
 	ext.Imported
 }
 
-// importFailure is an error that ended an import, and what was done before.
+// importFailure is the error that ended an import, with the counts until then.
 type importFailure struct {
 	err  error
 	done Imported
@@ -53,29 +53,28 @@ type importFailure struct {
 func (e *importFailure) Error() string { return e.err.Error() }
 func (e *importFailure) Unwrap() error { return e.err }
 
-// importer puts the lines of a body, step by step.
+// importer imports the lines of a body in steps.
 type importer struct {
 	x     *exchange
 	as    ext.Import
 	done  Imported
-	steps int // taken
+	steps int // steps completed
 
-	header   *ext.ExportHeader // the line that begins an export; nil: it was not read
-	complete bool              // the line that ends it was read
-	counted  [2]int64          // the records and the schemas that it counts
+	header   *ext.ExportHeader // the first line of an export; nil: not read yet
+	complete bool              // the completion line was read
+	counted  [2]int64          // numbers of records and schemas in the completion line
 
-	records []ext.Record // of the step
-	at      []int        // their lines
+	records []ext.Record // records of the current step
+	at      []int        // their line numbers
 	bytes   int          // of their values and metadata
-	charged int64        // for them
-	long    bool         // a longer line than the reader's buffer was charged
+	charged int64        // memory charged for them
+	long    bool         // memory for a line longer than the reader's buffer was charged
 	keys    map[ext.Position]bool
 }
 
-// imports puts the records of an export. Each step is all or nothing, and a
-// write of the rate, for which an import waits. What came before a failure stays,
-// and since a record that is there already is left as it is, the same file may
-// come again.
+// imports imports an export. Each step is all or nothing, and counts as a write
+// for the rate limit, for which an import waits. Steps before a failure remain.
+// Existing records are not changed, so the same file can be imported again.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -98,9 +97,9 @@ func (d *Imported) appendTo(b []byte) []byte {
 	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }
 
-// Import does for an operator what a request does with the lines of an export,
-// at once; preserve keeps revisions and moments. What was done before an error is
-// done; an *ext.ItemError has the line it is about, from 0.
+// Import imports an export for an operator, without rate limits; preserve keeps
+// revisions and times. Steps before an error remain; an *ext.ItemError has the
+// line number, from 0.
 func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})
@@ -111,7 +110,8 @@ func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, l
 
 func newImporter(x *exchange) *importer { return &importer{x: x, keys: map[ext.Position]bool{}} }
 
-// read takes all lines. What came before a cut is put, too.
+// read imports all lines. If the body is cut off, it still imports the lines
+// before the cut.
 func (im *importer) read(lines io.Reader) error {
 	if err := web.ChargeMemory(im.x.out, im.x.in, importBytes); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (im *importer) read(lines io.Reader) error {
 	return im.checkComplete()
 }
 
-// checkComplete refuses lines that are not all of an export.
+// checkComplete rejects an incomplete export.
 func (im *importer) checkComplete() error {
 	came := "incomplete import: received " + count(int64(im.done.Records), "record", "records")
 	const hint = ": send every line of the export"
@@ -155,7 +155,7 @@ func (im *importer) checkComplete() error {
 	return nil
 }
 
-// count is a number with its noun.
+// count formats a number with its noun.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -167,8 +167,8 @@ func incomplete(reason string) error {
 	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, fault.Invalid}
 }
 
-// readLine reads up to the end of a line, without it: io.EOF when there is none,
-// *ext.LimitError over maxLine. The line is good until the next call.
+// readLine returns the next line without its newline, io.EOF at the end, or
+// *ext.LimitError for a line over maxLine. The line is valid until the next call.
 func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -196,7 +196,7 @@ func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// add takes one line.
+// add processes one line.
 func (im *importer) add(line []byte) error {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
@@ -218,7 +218,7 @@ func (im *importer) add(line []byte) error {
 	return im.inLine(f.err)
 }
 
-// inLine puts an error to the line that was read.
+// inLine adds the current line to an error.
 func (im *importer) inLine(err error) error {
 	if err == nil || isOurs(err) {
 		return err
@@ -226,7 +226,7 @@ func (im *importer) inLine(err error) error {
 	return &ext.ItemError{Index: im.done.Lines, Err: err}
 }
 
-// begin reads the line that begins an export.
+// begin parses the first line of an export.
 func (im *importer) begin(f *fields) {
 	f.only(headerNames)
 	h := ext.ExportHeader{Records: f.integer("records", 0, math.MaxInt64).Value, LastChange: ext.Seq(f.integer("lastChange", 0, math.MaxInt64).Value)}
@@ -241,7 +241,7 @@ func (im *importer) begin(f *fields) {
 	}
 }
 
-// schema registers the schema of a line. It is a step of its own.
+// schema registers the schema of a line as a step of its own.
 func (im *importer) schema(f *fields) error {
 	f.only(schemaNames)
 	raw, _ := f.find("schema")
@@ -275,7 +275,7 @@ func (im *importer) schema(f *fields) error {
 	}))
 }
 
-// record gathers the record of a line.
+// record adds the record of a line to the current step.
 func (im *importer) record(f *fields) error {
 	rec, err := im.readRecord(f)
 	if err != nil {
@@ -300,8 +300,8 @@ func (im *importer) record(f *fields) error {
 	return nil
 }
 
-// charge charges the import for n more bytes. When they are not free, it first puts the
-// lines that were gathered, lest imports wait for each other's memory.
+// charge charges the import for n more bytes. If they are not free, it first runs
+// the current step, so that imports do not wait for each other's memory.
 func (im *importer) charge(n int64) error {
 	if web.TryChargeMemory(im.x.out, n) {
 		return nil
@@ -314,7 +314,7 @@ func (im *importer) charge(n int64) error {
 	return web.ChargeMemory(im.x.out, im.x.in, n)
 }
 
-// readRecord reads the line of a record.
+// readRecord parses the line of a record.
 func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	f.only(lineNames)
 	limits := im.x.service.Limits()
@@ -339,7 +339,7 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	return rec, f.err
 }
 
-// skip reads a line that an export has between records, or at its end.
+// skip parses a cursor line or the completion line.
 func (im *importer) skip(f *fields) {
 	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
@@ -357,8 +357,8 @@ func (im *importer) skip(f *fields) {
 	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0, math.MaxInt64).Value}
 }
 
-// moment reads a time by RFC 3339, to the millisecond; 0 when it is not there.
-// Times before 1970 are its first.
+// moment parses an RFC 3339 time to the millisecond; 0 if it is absent. Times
+// before 1970 become the first millisecond after it.
 func (f *fields) moment(name string) ext.Moment {
 	if !f.has(name) {
 		return 0
@@ -372,14 +372,14 @@ func (f *fields) moment(name string) ext.Moment {
 
 const notMoment = "must be an RFC 3339 time such as 2026-11-21T15:04:05.123Z"
 
-// parseMoment reads a time by RFC 3339.
+// parseMoment parses an RFC 3339 time.
 func parseMoment(text string) (ext.Moment, bool) {
 	t, err := time.Parse(time.RFC3339, text)
-	return max(ext.At(t), 1), err == nil // 0 would be never
+	return max(ext.At(t), 1), err == nil // 0 would mean never
 }
 
-// step puts the lines that were gathered. Also an import of nothing has one, in
-// which it turns out whether the bearer may.
+// step writes the gathered records. An empty import runs one step too, which
+// checks the grant.
 func (im *importer) step() error {
 	if len(im.records) == 0 && im.steps > 0 {
 		return nil
@@ -404,7 +404,7 @@ func (im *importer) step() error {
 	return nil
 }
 
-// do does a step, which is a write of the rate.
+// do runs a step, which counts as a write for the rate limit.
 func (im *importer) do(fn func(*exchange) error) error {
 	x := im.x
 	if err := x.wait(write); err != nil {

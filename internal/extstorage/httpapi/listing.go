@@ -6,8 +6,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// defaultLimit is how many entries a page has unless the client wants another
-// number.
+// defaultLimit is the default number of entries in a page.
 const defaultLimit = 25
 
 // listingNames are the arguments of a listing.
@@ -50,11 +49,11 @@ func (x *exchange) list(a arguments) error {
 		return append(b, '}')
 	})
 	b = append(appendNext(b, next), '}')
-	x.keep(cap(b)) // the records are garbage now
+	x.keep(cap(b)) // the records can be garbage collected now
 	return x.answer(http.StatusOK, b)
 }
 
-// pageLimit is how many entries a page has at most.
+// pageLimit returns the maximum number of entries in a page.
 func pageLimit(a arguments) int {
 	if limit := a.integer("limit", 1, ext.MaxPage); limit.Set {
 		return int(limit.Value)
@@ -62,7 +61,7 @@ func pageLimit(a arguments) int {
 	return defaultLimit
 }
 
-// appendNext appends the cursor of the next page, null when there is none.
+// appendNext appends the cursor of the next page, or null.
 func appendNext(b []byte, next string) []byte {
 	if b = key(b, "nextCursor"); next == "" {
 		return append(b, "null"...)

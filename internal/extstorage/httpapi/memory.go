@@ -8,42 +8,42 @@ import (
 	"holdfast/internal/web"
 )
 
-// What a request keeps in memory is charged to the budget that clients share: the body
-// by web.ReadBody, and here the work on it, what is read for the answer, and the
-// answer, until the client has taken it.
+// The memory of a request is charged to a budget that clients share. web.ReadBody
+// charges the body. The code here charges the memory for processing it, the data
+// read for the answer, and the answer until the client has received it.
 const (
-	// smallBytes is a body or an answer of which nothing is charged but what
-	// web.ReadBody charges: the slots bound how many of them are worked on, and the
-	// answer takes less than its connection.
+	// smallBytes is the size up to which a body or an answer is not charged beyond
+	// what web.ReadBody charges: slots limit how many are processed, and the answer
+	// takes less memory than its connection.
 	smallBytes = 4 << 10
 
-	// workCopies is how often the values of a body are in memory besides it while
-	// they are written: once in canonical form, and on PostgreSQL as an argument and
-	// as a message (BenchmarkLargeBatch there; 2.3 times the body is allocated on
-	// SQLite, by BenchmarkLargeBatch here, half of it for one value at a time).
+	// workCopies is how many more copies of a body's values are in memory while
+	// they are written: one in canonical form, and on PostgreSQL an argument and a
+	// message (BenchmarkLargeBatch there; SQLite allocates 2.3 times the body, by
+	// BenchmarkLargeBatch here, half of it for one value at a time).
 	workCopies = 3
 
-	// rowBytes is what a record, a change or a schema takes in an answer besides its
-	// names and contents, and about what it takes as it is read.
+	// rowBytes is the size of a record, a change or a schema in an answer without
+	// its names and contents, and roughly its size when read.
 	rowBytes = 256
 
 	// exportBytes is the most that a page of an export takes, which may be of schemas
 	// and of records, with the part of it that is sent at once.
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
-	// importBytes is what an import takes besides the records of a step, and
-	// longLineBytes what it takes besides when it has had a longer line than that.
+	// importBytes is the memory of an import besides the records of a step, and
+	// longLineBytes what it takes in addition after a longer line.
 	importBytes   = 64 << 10
 	longLineBytes = 2 * maxLine
 )
 
-// LargestRequest is the most memory that a request needs at once, in bytes: a batch as
-// large as the limits allow.
+// LargestRequest returns the maximum memory of one request in bytes: a batch of
+// maximum size.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
-// fits charges the request for n bytes that it has read for its answer, and for the
-// answer, if they are free. If not, it drops what it has read, waits for the bytes by
-// await, and reads again.
+// fits charges the request for n bytes that it has read for its answer, and for
+// the answer. If they are not free, it returns false: the caller drops what it has
+// read, waits for the bytes with await, and reads again.
 func (x *exchange) fits(n int) bool {
 	if n <= smallBytes || int64(n) <= x.charged {
 		return true
@@ -55,7 +55,7 @@ func (x *exchange) fits(n int) bool {
 	return true
 }
 
-// await charges the request for n bytes, for which it may have to wait.
+// await charges the request for n bytes, and may wait for them.
 func (x *exchange) await(n int) error {
 	if err := web.ChargeMemory(x.out, x.in, int64(n)-x.charged); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (x *exchange) await(n int) error {
 	return nil
 }
 
-// keep gives back all but n of the bytes of fits and await.
+// keep releases all but n of the bytes charged by fits and await.
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
 		web.ReleaseMemory(x.out, more)
@@ -72,7 +72,7 @@ func (x *exchange) keep(n int) {
 	}
 }
 
-// sizeOf is how many bytes records take as they are read, and about as many in an
+// sizeOf returns the memory of records as read, which is about their size in an
 // answer.
 func sizeOf(records []ext.Record) int {
 	n := 2 * rowBytes // the cursor
@@ -104,7 +104,7 @@ func sizeOfFeed(f *ext.Feed) int {
 	return n
 }
 
-// answerRead is answer of a read whose answer is there already.
+// answerRead writes the answer of a read that is already encoded.
 func (x *exchange) answerRead(body []byte) error {
 	if !x.fits(cap(body)) {
 		if err := x.await(cap(body)); err != nil {

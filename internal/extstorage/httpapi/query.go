@@ -13,13 +13,13 @@ import (
 	"holdfast/internal/fault"
 )
 
-// arguments are where a use case finds what it is asked, by name: in a query, or
-// in a body. The first thing that is wrong stays, and is told at the end.
+// arguments are the named arguments of a use case, from a query or a body. The
+// first error is kept and returned at the end.
 type arguments interface {
 	has(name string) bool
-	text(name string) string // "" when it is not there
+	text(name string) string // "" if absent
 	integer(name string, least, most int64) ext.Optional[int64]
-	flag(name string) bool // false when it is not there
+	flag(name string) bool // false if absent
 	fault() error
 }
 
@@ -29,7 +29,7 @@ type query struct {
 	err    error
 }
 
-// parseQuery refuses parameters that are unknown or there twice.
+// parseQuery rejects unknown and duplicate parameters.
 func parseQuery(raw string, known []string) (*query, error) {
 	if raw == "" {
 		return &query{}, nil
@@ -52,7 +52,7 @@ func parseQuery(raw string, known []string) (*query, error) {
 // errQuery is a query string that cannot be parsed.
 var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", fault.Invalid}
 
-// errParameter refuses a parameter that is not known.
+// errParameter rejects an unknown parameter.
 func errParameter(name string, known []string) error {
 	expected := ": this request takes none"
 	if len(known) > 0 {
@@ -64,10 +64,12 @@ func errParameter(name string, known []string) error {
 	return invalid(pointerTo(name), "is not a query parameter of this request"+expected)
 }
 
-// maxEcho is how long a name that a client made up may be to be told back.
+// maxEcho is the maximum length of a name from a client that is repeated in a
+// message.
 const maxEcho = 128
 
-// pointerTo is the pointer to a member of the body, or a parameter.
+// pointerTo returns the pointer to a member of the body, or the name of a
+// parameter.
 func pointerTo(name string) string {
 	if len(name) > maxEcho {
 		return ""
@@ -106,7 +108,7 @@ func notInteger(least, most int64) string {
 	return "must be a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)
 }
 
-// tenant reads the tenant that a request of an operator names.
+// tenant parses the tenant in an operator's request.
 func (q *query) tenant() (ext.TenantID, error) {
 	if !q.has("tenant") {
 		return "", invalid("/tenant", "is required in the query: the UUID of the tenant")

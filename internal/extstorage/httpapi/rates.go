@@ -12,26 +12,26 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// cost is which of an install's rates a request takes from.
+// cost is the rate limit that a request counts toward.
 type cost uint8
 
 const (
-	free cost = iota // takes by itself
+	free cost = iota // charges the rate itself
 	read
 	write
 )
 
-// Rates bound how often installs and tenants may ask. Runner and Handler share
-// them. nil lets everything pass.
+// Rates limits the requests of installs and tenants. Runner and Handler share it.
+// A nil Rates has no limits.
 type Rates struct {
 	reads, writes *rate.Buckets // by tenant and install
 	tenants       *rate.Shared  // by tenant, whose installs share it
 }
 
-// ratedClients is how many installs, and as many tenants, are kept count of.
+// ratedClients is the maximum number of tracked installs, and of tracked tenants.
 const ratedClients = 10_000
 
-// NewRates makes rates; fault.Invalid for a number that is not above 0.
+// NewRates returns rate limits, or fault.Invalid for a rate that is not positive.
 func NewRates(r ext.Rates, now clock.Clock) (*Rates, error) {
 	reads, err := rate.New(rate.Limit{Events: r.Reads, Per: time.Minute, Burst: r.ReadBurst}, ratedClients, now)
 	if err != nil {
@@ -48,10 +48,9 @@ func NewRates(r ext.Rates, now clock.Clock) (*Rates, error) {
 	return &Rates{reads, writes, tenants}, nil
 }
 
-// take counts a request and says in the answer's header what is left of the rate that
-// would refuse next, the install's or the tenant's, or errRate. What is refused takes nothing: neither from the others of its
-// tenant when the install is over its own rate, nor from the install when the
-// others are.
+// take counts a request and sets the headers about the rate that will be exhausted
+// first, the install's or the tenant's, or returns errRate. A rejected request
+// counts toward neither rate.
 func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	if r == nil {
 		return nil
@@ -87,7 +86,8 @@ func (r *Rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	return own.Tighter(all), ok
 }
 
-// wait takes one more for a step of a stream, and waits without a slot until it may.
+// wait counts another request for a step of a stream, and waits until the rate
+// allows it, with the slot released.
 func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// place is the record that a write is about, with its preconditions.
+// place returns a task for the record of a write, with its preconditions.
 func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
 	g, err := x.precondition(revision)
 	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Precondition: g}, err
@@ -57,7 +57,7 @@ func (x *exchange) get() error {
 // putNames are the members of a put.
 var putNames = []string{"value", "metadata", "ttlSeconds", "ifRevision", "schemaVersion"}
 
-// readPut reads what a put brings.
+// readPut parses the members of a put.
 func (x *exchange) readPut(f *fields, t *ext.Task) {
 	limits := x.service.Limits()
 	t.Kind = ext.PutTask
@@ -68,7 +68,7 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 	t.Schema = ext.Optional[ext.SchemaVersion]{Value: ext.SchemaVersion(version.Value), Set: version.Set}
 }
 
-// maxVersion is more than a namespace has schemas.
+// maxVersion is greater than any schema version.
 const maxVersion = 1<<31 - 1
 
 func (x *exchange) putRecord() error { return x.put(parseFields(x.body, "", putNames...)) }
@@ -108,7 +108,7 @@ func (x *exchange) patchRecord() error {
 	return x.patch(x.query, patch, "")
 }
 
-// patch does a patch that stands at a place of the body.
+// patch applies a patch that is at a location in the body.
 func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0, math.MaxInt64))
 	if err = cmp.Or(a.fault(), err); err != nil {
@@ -121,7 +121,7 @@ func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 // incrementNames are the members of an increment.
 var incrementNames = []string{"pointer", "by", "min", "max", "create", "ifRevision"}
 
-// readIncrement reads what an increment brings.
+// readIncrement parses the members of an increment.
 func readIncrement(f *fields, t *ext.Task) {
 	t.Kind = ext.IncrementTask
 	if !f.has("pointer") {
@@ -152,7 +152,7 @@ func (x *exchange) increment(f *fields) error {
 	return x.do(&t)
 }
 
-// do does a task that leaves a record.
+// do executes a task that writes a record.
 func (x *exchange) do(t *ext.Task) error {
 	r, err := x.service.Do(x.ctx(), x.ask, *t)
 	if err != nil {
@@ -175,8 +175,7 @@ func (x *exchange) do(t *ext.Task) error {
 	return x.answer(status, append(b, '}'))
 }
 
-// recordPath is the path of the record that the request is about, as its client
-// sees it.
+// recordPath returns the path of the request's record as its client sees it.
 func (x *exchange) recordPath() string {
 	if x.route.resource == increment {
 		return strings.TrimSuffix(x.target, "/increment")
@@ -184,7 +183,7 @@ func (x *exchange) recordPath() string {
 	return x.target
 }
 
-// replayed says that a request was done before, and nothing now.
+// replayed sets the header of an answer that was stored for an idempotency key.
 func (x *exchange) replayed(yes bool) {
 	if yes {
 		x.out.Header().Set("Idempotency-Replayed", "true")

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is what a path addresses.
+// resource is the kind of a path's target.
 type resource uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	imports
 )
 
-// action is what a resource does upon a method.
+// action is the handler for a method of a resource.
 type action struct {
 	serve         func(*exchange) error
 	cost          cost
@@ -38,15 +38,14 @@ type action struct {
 	media         string        // of the body; "" without a body
 	preconditions preconditions // of a write
 	limit         int64         // of the body, in bytes
-	stream        bool          // reads its body, or takes its time, by itself
-	times         int           // of the request's time; 0 is once
+	stream        bool          // the action reads its body itself or takes long
+	times         int           // multiple of the request timeout; 0 means 1
 }
 
-// Bounds of bodies, in bytes. A text may be as much longer than what is kept of
-// it as the parser of values reads; what is around the values has to fit into
-// what is left.
+// Limits of bodies in bytes. A text may exceed its canonical form by the factor
+// that the parser of values accepts; the envelope must fit into the remainder.
 const (
-	spelling = 4 // bytes of a text for one of a canonical value
+	spelling = 4 // bytes of a text per byte of its canonical value
 
 	smallBody  = 16 << 10
 	recordBody = spelling*(ext.MaxValueBytes+ext.MaxMetadataBytes) + smallBody
@@ -55,19 +54,22 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// preconditions are the conditional headers that a write supports. It refuses all others: a client that sends one believes
-// that it protects the record. Reads ignore those that they do not support, as HTTP has it.
+// preconditions lists the conditional headers that a write supports. It rejects
+// all others, because a client that sends one believes that it protects the
+// record. Reads ignore those that they do not support, as HTTP specifies.
 type preconditions struct {
 	headers []string
-	instead string // what to do instead of sending another
+	instead string // what to do instead
 }
 
-// conditionalHeaders are those of HTTP (RFC 9110, section 13.1) and our own.
+// conditionalHeaders are those of HTTP (RFC 9110, section 13.1) and the one
+// specific to Holdfast.
 var conditionalHeaders = [...]string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
 }
 
-// The guards of all writes: by actions for the public API, by operations for services.
+// Preconditions of all writes: by action for the public API, by operation for
+// services.
 var (
 	recordPreconditions = preconditions{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
 	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}
@@ -76,7 +78,7 @@ var (
 	adminPreconditions  = preconditions{nil, "writes of installs take no preconditions"}
 )
 
-// actions are the methods that each resource has.
+// actions maps each resource to its methods.
 var actions = [...]map[string]*action{
 	nothing: {},
 	document: {
@@ -112,7 +114,7 @@ var actions = [...]map[string]*action{
 	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, preconditions: importPreconditions, stream: true}},
 }
 
-// action finds what the request asks for.
+// action returns the action for the request.
 func (x *exchange) action() (*action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -125,8 +127,7 @@ func (x *exchange) action() (*action, error) {
 	return act, nil
 }
 
-// route is a parsed path. Names are as the client sent them, unescaped: they
-// are held against their rules later.
+// route is a parsed path. Names are unescaped but not validated yet.
 type route struct {
 	resource     resource
 	install      string
@@ -140,8 +141,8 @@ type route struct {
 // Owns reports whether a raw path on the main listener belongs to this service.
 func Owns(path string) bool { return strings.HasPrefix(path, "/ext/") }
 
-// parseRoute reads a raw path, as it stood in the request line: a key may be
-// "..", so nothing may have cleaned or decoded the path before.
+// parseRoute parses the raw path of the request line: a key may be "..", so the
+// path must not have been cleaned or decoded before.
 func parseRoute(path string) (rt route) {
 	s, err := web.Segments(path)
 	switch {
@@ -155,7 +156,7 @@ func parseRoute(path string) (rt route) {
 	return rt
 }
 
-// inInstall is the route of what follows an install.
+// inInstall parses the path after an install.
 func inInstall(s []string) (rt route) {
 	if len(s) == 1 {
 		rt.resource = map[string]resource{
@@ -187,8 +188,8 @@ func inInstall(s []string) (rt route) {
 	return rt
 }
 
-// Label names the route of a raw path for metrics and logs, without anything
-// that a client chose.
+// Label returns the route of a raw path for metrics and logs, without
+// client-chosen parts.
 func Label(path string) string {
 	if !Owns(path) {
 		return "other"

@@ -13,9 +13,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// Runner serves the internal listener: what runs extensions asks there for any
-// install of the tenant that its token names, in an envelope that says what it
-// wants. Answers and errors are those of Handler.
+// Runner serves the internal listener for services that run extensions. A service
+// sends an envelope with an operation for any install of the tenant in its token.
+// Answers and errors are those of Handler.
 type Runner struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
@@ -26,7 +26,7 @@ type Runner struct {
 
 const runnerBase = "/internal/ext-storage/"
 
-// errRunnerRoute is a path of the internal listener that does not exist.
+// errRunnerRoute means that a path of the internal listener does not exist.
 var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", fault.NotFound}
 
 // OwnsRunner reports whether a raw path on the internal listener belongs to the
@@ -41,7 +41,7 @@ func LabelRunner(path string) string {
 	return "unknown"
 }
 
-// runnerInstall is the install that a raw path names.
+// runnerInstall returns the install in a raw path.
 func runnerInstall(path string) (string, bool) {
 	s, err := web.Segments(path)
 	if err != nil || len(s) != 4 || s[0] != "internal" || s[1] != "ext-storage" || s[2] != "install" {
@@ -50,15 +50,15 @@ func runnerInstall(path string) (string, bool) {
 	return s[3], true
 }
 
-// operation is what an envelope may ask for.
+// operation is an operation of an envelope.
 type operation struct {
-	names         []string // members besides those of the envelope
-	noKey         bool     // and nothing but the namespace, if any
+	names         []string // members in addition to those of the envelope
+	noKey         bool     // takes no key, only a namespace if any
 	noSpace       bool
 	cost          cost
 	preconditions preconditions // of a write
 	stream        bool
-	schema        bool // a write of schemas, for which not every token is good
+	schema        bool // writes schemas, which not every token may
 	serve         func(*exchange, *fields) error
 }
 
@@ -79,7 +79,7 @@ var operations = map[string]operation{
 	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).setSchemaOf},
 }
 
-// errSchemas refuses writes of schemas by a token that does not say so.
+// errSchemas rejects schema writes by a token without the claim.
 var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext token --service NAME --schemas has it", fault.Denied}
 
 // anyOperation are the members of all envelopes.
@@ -91,7 +91,7 @@ var anyOperation = func() []string {
 	return names
 }()
 
-// patchOf is a patch that stands in an envelope.
+// patchOf applies a patch in an envelope.
 func (x *exchange) patchOf(f *fields) error {
 	patch := f.value("patch", x.service.Limits().Value)
 	if patch == "" && f.err == nil {
@@ -123,8 +123,8 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 	return x.envelope()
 }
 
-// authenticateService reads what a service's token grants: everything in the
-// installs of one tenant, as far as what is registered of them allows.
+// authenticateService parses the grant of a service's token: all access to the
+// installs of one tenant, limited by their registrations.
 func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) error {
 	var c bearer.Claims
 	var err error
@@ -158,7 +158,7 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	return nil
 }
 
-// maxInvocation is how long an X-Invocation-Id may be in bytes.
+// maxInvocation is the maximum length of an X-Invocation-Id in bytes.
 const maxInvocation = 128
 
 // envelope reads what is asked for and does it. What it takes of the rates is
@@ -183,10 +183,10 @@ func (x *exchange) envelope() error {
 		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes, usage, schemas, registerSchema or setSchema")
 	}
 	if ok {
-		x.in.Pattern = word // who counts requests reads it there
+		x.in.Pattern = word // the label of the request in metrics
 	}
 	if f.err != nil {
-		op.cost = write // what cannot be read is none of the cheaper
+		op.cost = write // an unreadable envelope costs as much as a write
 	}
 	if err := x.rates.take(x.out, x.ask.Grant.Owner, op.cost); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (x *exchange) envelope() error {
 	return x.within(x.timeout, func() error { return op.serve(x, f) })
 }
 
-// readPlace reads the names that the public API has in its paths.
+// readPlace parses the names that the public API has in its paths.
 func (x *exchange) readPlace(f *fields, op *operation) {
 	names := slices.Concat([]string{"operation"}, op.names)
 	rt := &x.route

@@ -38,7 +38,7 @@ func (x *exchange) listSchemas(a arguments) error {
 	return x.answer(http.StatusOK, b)
 }
 
-// version is the version in the path.
+// version parses the version in the path.
 func (x *exchange) version() (ext.SchemaVersion, error) {
 	n, err := strconv.ParseInt(x.route.version, 10, 32)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != x.route.version {
@@ -114,7 +114,7 @@ func (x *exchange) setStatus(version ext.SchemaVersion, status string, err error
 	if err != nil {
 		return err
 	}
-	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before anything is done
+	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before making any change
 		return err
 	}
 	sc, err := x.service.SetSchema(x.ctx(), x.ask, x.route.namespace, version, ext.SchemaStatus(status))
@@ -137,8 +137,7 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 	return append(appendString(b, sc.CreatedBy), '}')
 }
 
-// checkSchema tells what a document, or a version that is registered, would mean
-// for the namespace.
+// checkSchema reports the effect of activating a document or a registered version.
 func (x *exchange) checkSchema() (err error) {
 	f := parseFields(x.body, "", "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")

@@ -6,8 +6,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// adminTokens is where operators list the revoked tokens of an install or, without
-// one, of a tenant's services; a token below it is revoked by DELETE.
+// adminTokens is the path under which operators list the revoked tokens of an
+// install or, without one, of a tenant's services. DELETE on a token below it
+// revokes the token.
 const adminTokens = "/ext/tokens"
 
 // serveTokens serves the paths of revoked tokens.
