@@ -110,7 +110,6 @@ func (c *command) root() *cobra.Command {
 		Example: "  holdfast serve          # serves on http://127.0.0.1:8000, with its data in ./holdfast-data\n" +
 			"  holdfast check          # finds what is wrong with the configuration and says how to fix it\n" +
 			"  holdfast help serve     # shows the help of a command",
-		Version:       c.env.Version.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,8 +117,7 @@ func (c *command) root() *cobra.Command {
 			return checkFlags(cmd)
 		},
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetUsageTemplate(usageTemplate)
+	root.SetUsageFunc(usage)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(c.help())
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -127,11 +125,11 @@ func (c *command) root() *cobra.Command {
 	flags.StringVar(&c.file, "config", "", "read the configuration from `FILE`, in TOML (environment: HOLDFAST_CONFIG)")
 	flags.StringVar(&c.data, "data", "./holdfast-data", "keep SQLite files and generated secrets in `DIR` (environment: HOLDFAST_DATA)")
 	flags.BoolP("help", "h", false, "show this help")
-	root.Flags().BoolP("version", "v", false, "print the version")
 	_ = root.MarkPersistentFlagFilename("config", "toml")
 	_ = root.MarkPersistentFlagDirname("data")
 	c.addCommands(root)
 	completeCommands(root)
+	printVersion(root, c.env.Version.String())
 	return root
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,29 +16,61 @@ import (
 	"holdfast/internal/conf"
 )
 
-// usageTemplate is cobra's, in our words and without the flags of a parent where
-// only its commands can be run.
-const usageTemplate = `Usage:
-  {{.UseLine}}{{if and .HasAvailableSubCommands (ne .Use (printf "%s COMMAND" .Name))}}
-  {{.CommandPath}} COMMAND{{end}}{{if .HasExample}}
+// usage prints what cobra's own usage does, in our words and without the flags of a
+// parent where only its commands can be run. It is not a template: package text/template
+// would keep the linker from leaving out methods that nobody calls, 10 MB of them.
+func usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
+	if cmd.HasAvailableSubCommands() && cmd.Use != cmd.Name()+" COMMAND" {
+		fmt.Fprintf(&b, "  %s COMMAND\n", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		for _, group := range cmd.Groups() {
+			listCommands(&b, group.Title, cmd, group.ID)
+		}
+		if len(cmd.Groups()) == 0 {
+			listCommands(&b, "Commands:", cmd, "")
+		}
+	}
+	if cmd.HasAvailableLocalFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), " \n"))
+	}
+	if cmd.HasAvailableInheritedFlags() {
+		fmt.Fprintf(&b, "\nGlobal flags:\n%s\n", strings.TrimRight(cmd.InheritedFlags().FlagUsages(), " \n"))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nRun '%s COMMAND --help' for help on a command.\n", cmd.CommandPath())
+	}
+	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
+	return err
+}
 
-Examples:
-{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{range $group := .Groups}}
+// listCommands lists the commands below cmd that belong to a group.
+func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group string) {
+	fmt.Fprintf(b, "\n%s\n", title)
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() && sub.GroupID == group {
+			fmt.Fprintf(b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+		}
+	}
+}
 
-{{.Title}}{{range $all}}{{if and (eq .GroupID $group.ID) .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if not .Groups}}
-
-Commands:{{range $all}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
-
-Global flags:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableSubCommands}}
-
-Run '{{.CommandPath}} COMMAND --help' for help on a command.{{end}}
-`
+// printVersion gives a command the flags --version and -v, without cobra's template.
+func printVersion(cmd *cobra.Command, version string) {
+	show := cmd.Flags().BoolP("version", "v", false, "print the version")
+	other := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *show {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
+			return err
+		}
+		return other(cmd, args)
+	}
+}
 
 // completeCommands finishes the commands below cmd: see completeGroup. Flags show a
 // default such as 1h, where pflag would show 1h0m0s.
