@@ -18,7 +18,7 @@ import (
 const (
 	extOf     = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 	extHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
-	extBegin  = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at,
+	extBegin  = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + extOf + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
 		FROM ext_storage_usage u LEFT JOIN ext_storage_records r
@@ -135,8 +135,8 @@ type extWrite struct {
 func (w *extWrite) judge(c *sqlite.Conn) error {
 	if err := lite(c, extBegin, func(s *sqlite.Stmt) {
 		w.bytes, w.keys, w.namespaces, w.seq, w.counted = s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4)
-		if w.revisions[0] = s.ColumnInt64(6); w.revisions[0] != 0 {
-			w.created, w.rows[0] = s.ColumnInt64(8), s.ColumnInt64(13)
+		if w.revisions[0] = s.ColumnInt64(7); w.revisions[0] != 0 {
+			w.created, w.rows[0] = s.ColumnInt64(9), s.ColumnInt64(14)
 		}
 	}, w.tenant, w.install, w.ops[0].ns, w.ops[0].key); err != nil {
 		return err

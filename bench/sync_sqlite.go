@@ -14,7 +14,7 @@ import (
 
 // The service's own statements, letter by letter: TestStatements compares them.
 const (
-	liteCounters      = `SELECT modified, count, total_bytes, collection_id FROM user_collections WHERE user_id = ?`
+	liteCounters      = `SELECT modified, count, total_bytes, collection_id, quota FROM user_collections WHERE user_id = ?`
 	liteHeader        = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
 	liteUpdate        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
 	liteSetUser       = `UPDATE user_collections SET modified = ? WHERE user_id = ? AND collection_id = 0`
