@@ -6,23 +6,23 @@ import (
 	"holdfast/internal/fault"
 )
 
-// BatchLifetime is how long a batch may stay open, counted from its creation;
-// appending does not extend it.
+// BatchLifetime is how long a batch may stay open after its creation. Appending
+// does not extend it.
 const BatchLifetime = 2 * time.Hour
 
-// ErrNoBatch answers a batch id that is unknown, expired, committed, or of
-// another user or collection: one error for all, so that nothing is revealed.
+// ErrNoBatch means that a batch ID is unknown, expired, committed, or belongs to
+// another user or collection. It is one error for all, to reveal nothing.
 var ErrNoBatch error = fault.New(fault.Invalid, "batch not found, expired or already committed")
 
-// ErrBatchTooLarge is the refusal of records that would take a batch over its
-// real, counted totals, whatever the client declared.
+// ErrBatchTooLarge means that records would exceed the limits of a batch, by
+// counted totals and not by what the client declared.
 var ErrBatchTooLarge error = fault.New(fault.TooLarge, "the batch is too large")
 
-// BatchID names an open batch of one user and collection: 32 hex digits.
+// BatchID identifies an open batch of one user and collection: 32 hex digits.
 type BatchID string
 
-// ValidBatchID reports whether s has the form of a BatchID, so that only such
-// reach a backend.
+// ValidBatchID reports whether s has the form of a BatchID. Check it before
+// calling a backend.
 func ValidBatchID(s string) bool {
 	if len(s) != 32 {
 		return false
@@ -35,13 +35,13 @@ func ValidBatchID(s string) bool {
 	return true
 }
 
-// BatchLimits bound the records that a batch may hold when it is committed.
+// BatchLimits limit the records of a batch when it is committed.
 type BatchLimits struct {
 	Records int64
 	Bytes   int64 // of payloads
 }
 
-// Check returns ErrBatchTooLarge when the totals are over the limits.
+// Check returns ErrBatchTooLarge if the totals exceed the limits.
 func (l BatchLimits) Check(total Delta) error {
 	if total.Records > l.Records || total.Bytes > l.Bytes {
 		return ErrBatchTooLarge

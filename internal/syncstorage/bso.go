@@ -7,10 +7,10 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Bounds of the fields of a BSO, from the protocol.
+// Limits of the fields of a BSO, from the protocol.
 const (
 	MaxIDLength   = 64        // characters of a BSO id
-	MaxSortIndex  = 999999999 // and its negative
+	MaxSortIndex  = 999999999 // the minimum is its negative
 	MaxTTL        = 999999999 // seconds
 	MaxIDsInQuery = 100       // ids in one query
 )
@@ -18,7 +18,7 @@ const (
 // Optional is a value that a client may leave out; JSON null counts as left out.
 type Optional[T any] = optional.Of[T]
 
-// Some is a value that is there.
+// Some returns an Optional that is set.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
 // BSO is a stored record as a read returns it.
@@ -33,8 +33,8 @@ type BSO struct {
 // Live reports whether the record is visible at the horizon.
 func (b *BSO) Live(horizon Timestamp) bool { return b.Expiry == 0 || b.Expiry > horizon }
 
-// Update is what a client sends for one record: fields that are not set keep
-// their stored value, or get the protocol's default in a new record.
+// Update is a client's update of one record. Fields that are not set keep their
+// stored value, or get the protocol's default in a new record.
 type Update struct {
 	ID        string
 	SortIndex Optional[int64]
@@ -42,8 +42,8 @@ type Update struct {
 	TTL       Optional[int64] // seconds after the stamp of the write
 }
 
-// ValidID reports whether s can be the id of a BSO: 1 to 64 printable ASCII
-// characters, the space included. "." and ".." are legal ids.
+// ValidID reports whether s is a valid BSO ID: 1 to 64 printable ASCII characters,
+// including the space. "." and ".." are valid.
 func ValidID(s string) bool {
 	if s == "" || len(s) > MaxIDLength {
 		return false
@@ -56,8 +56,8 @@ func ValidID(s string) bool {
 	return true
 }
 
-// Check says what is out of range in the update, as a client reads it in the
-// failed list of a POST.
+// Check returns which field of the update is out of range, as the failed list of a
+// POST reports it.
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
@@ -70,22 +70,22 @@ func (u *Update) Check() error {
 	return nil
 }
 
-// MergeMode is where an update comes from.
+// MergeMode is the origin of an update.
 type MergeMode bool
 
 const (
-	// Direct is a PUT or a plain POST: a record of which only the ttl is sent
-	// keeps its modified time.
+	// Direct is a PUT or a plain POST: a record keeps its modified time if only its
+	// ttl is sent.
 	Direct MergeMode = false
 	// FromBatch is the commit of a batch: every record gets the stamp of the
 	// commit.
 	FromBatch MergeMode = true
 )
 
-// Merge is the record after the update at the stamp, and Delta what it does
-// to its collection's counters. old is the stored record or nil; an old record
-// that has expired by the stamp counts as absent, though its row still counts
-// in the counters until it is overwritten or swept.
+// Merge returns the record after the update at the stamp, and the change of its
+// collection's counters. old is the stored record or nil. An old record that has
+// expired by the stamp counts as absent, but its row is still included in the
+// counters until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {
@@ -111,8 +111,8 @@ func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	return b, delta
 }
 
-// Stage is the staged record after a later append of the same batch names the
-// same id: what the later one sets wins, the rest stays.
+// Stage merges two updates of the same ID in a batch: fields that the later one
+// sets win.
 func Stage(old *Update, u Update) Update {
 	if old == nil {
 		return u
@@ -129,8 +129,8 @@ func Stage(old *Update, u Update) Update {
 	return u
 }
 
-// Distinct is the updates with each id once: one that comes twice, which the
-// protocol refuses, is merged by Stage.
+// Distinct returns the updates with unique IDs. It merges duplicates, which the
+// protocol forbids, with Stage.
 func Distinct(us []Update) []Update {
 	at := make(map[string]int, len(us))
 	for i := range us {
@@ -158,7 +158,7 @@ type Delta struct {
 	Bytes   int64 // of payloads
 }
 
-// Add sums two changes.
+// Add returns the sum of two changes.
 func (d Delta) Add(e Delta) Delta {
 	return Delta{d.Records + e.Records, d.Bytes + e.Bytes}
 }

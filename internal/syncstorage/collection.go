@@ -2,27 +2,27 @@ package syncstorage
 
 import "holdfast/internal/fault"
 
-// Ids of collections. The standard ones have fixed ids that operators' scripts
-// know; names that clients make up are numbered from FirstCustomID on.
+// IDs of collections. The standard collections have fixed IDs that operators'
+// scripts know; client-chosen names get IDs from FirstCustomID on.
 const (
-	// TombstoneID is no collection: the row of user_collections under it
-	// keeps the user's last stamp and is the lock of the user's writes. Its
-	// count is the number of new names that the user has brought into the
-	// table of collections.
+	// TombstoneID is not a collection. The row of user_collections with this ID
+	// stores the user's last stamp and is the lock for the user's writes. Its count
+	// is the number of new names that the user has added to the table of
+	// collections.
 	TombstoneID   = 0
 	FirstCustomID = 100
 
 	MaxCollectionName = 32 // characters
 )
 
-// StandardCollection is one of the thirteen names that every backend has from
-// its first migration on.
+// StandardCollection is one of the thirteen collections that every backend creates
+// in its first migration.
 type StandardCollection struct {
 	ID   int32
 	Name string
 }
 
-// StandardCollections lists the fixed ids.
+// StandardCollections returns the standard collections with their fixed IDs.
 func StandardCollections() []StandardCollection {
 	return []StandardCollection{
 		{1, "clients"}, {2, "crypto"}, {3, "forms"}, {4, "history"},
@@ -32,7 +32,7 @@ func StandardCollections() []StandardCollection {
 	}
 }
 
-// ValidCollection reports whether s can name a collection: 1 to 32 of
+// ValidCollection reports whether s is a valid collection name: 1 to 32 of
 // [A-Za-z0-9._-].
 func ValidCollection(s string) bool {
 	if s == "" || len(s) > MaxCollectionName {
@@ -48,26 +48,26 @@ func ValidCollection(s string) bool {
 	return true
 }
 
-// CollectionStamp is one line of info/collections.
+// CollectionStamp is an entry of info/collections.
 type CollectionStamp struct {
 	Name     string
 	Modified Timestamp
 }
 
-// Collections is what info/collections answers, from one snapshot.
+// Collections is the result of info/collections, from one snapshot.
 type Collections struct {
-	Modified Timestamp // of the user: the greatest stamp, tombstones included
+	Modified Timestamp // of the user: the greatest stamp, including tombstones
 	Stamps   []CollectionStamp
 }
 
-// CollectionUsage is one line of info/collection_usage and collection_counts.
+// CollectionUsage is an entry of info/collection_usage and collection_counts.
 type CollectionUsage struct {
 	Name    string
-	Records int64 // live ones
-	Bytes   int64 // of live payloads
+	Records int64 // live records only
+	Bytes   int64 // payloads of live records only
 }
 
-// Usage is what the counting info resources answer, from one snapshot.
+// Usage is the result of the counting info resources, from one snapshot.
 // Collections without a live record are listed with zeros.
 type Usage struct {
 	Modified    Timestamp // of the user, as in Collections
@@ -75,17 +75,17 @@ type Usage struct {
 	Quota       Optional[int64] // the user's own; 0: no limit
 }
 
-// Total is what a user stores by the counters, which are read without the records.
-// What has expired and is not removed yet is in it.
+// Total is what a user stores by the counters, without reading the records. It
+// includes expired records that have not been removed.
 type Total struct {
-	Modified Timestamp // of the user, as in Collections; 0: nothing was ever written, or all was deleted
+	Modified Timestamp // of the user, as in Collections; 0: nothing was ever written, or everything was deleted
 	Records  int64
 	Bytes    int64
-	Counted  bool            // false: nobody has counted, and Records and Bytes are 0
+	Counted  bool            // false: never counted, and Records and Bytes are 0
 	Quota    Optional[int64] // the user's own; 0: no limit
 }
 
-// Bytes is the sum over the collections: what Quota.User limits.
+// Bytes returns the sum over the collections, which Quota.User limits.
 func (u Usage) Bytes() int64 {
 	var n int64
 	for _, c := range u.Collections {
@@ -94,6 +94,6 @@ func (u Usage) Bytes() int64 {
 	return n
 }
 
-// ErrTooManyNames is the refusal of a collection name that is new to the
-// server, from a user who has brought in as many as a user may.
+// ErrTooManyNames means that a user has added the maximum number of new collection
+// names to the server.
 var ErrTooManyNames error = fault.New(fault.Denied, "too many collection names")

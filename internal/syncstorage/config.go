@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config is the section [syncstorage]. Names are those of the reference
-// server where it has the setting.
+// Config is the section [syncstorage]. Settings have the names of the reference
+// server where it has the same setting.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve Firefox Sync storage."`
 	settings.Database
@@ -28,7 +28,7 @@ type Config struct {
 	Limits       Limits        `toml:"limits" doc:"Limits of a request, a batch and a user. Clients read them from info/configuration."`
 }
 
-// Limits bound requests; see info/configuration. Sizes of records are those of
+// Limits limit requests; see info/configuration. Sizes of records are sizes of
 // their payloads.
 type Limits struct {
 	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
@@ -43,15 +43,14 @@ type Limits struct {
 	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name. 0: the limit above."`
 }
 
-// CollectionLimits override Limits in one collection; 0 leaves the general
-// limit.
+// CollectionLimits override Limits for one collection; 0 keeps the general limit.
 type CollectionLimits struct {
 	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
 	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum size of the payload of one record."`
 	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
 }
 
-// requestOverhead is what the JSON around the payloads of a POST may take.
+// requestOverhead is the size reserved for the JSON around the payloads of a POST.
 const requestOverhead = 4096
 
 // DefaultConfig returns the section's defaults.
@@ -79,7 +78,7 @@ func DefaultConfig() Config {
 // IsEnabled reports whether the service is configured to be served.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports every setting that cannot be used.
+// Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)
 	wrong := problems.Addf
@@ -89,7 +88,7 @@ func (c *Config) Check() conf.Problems {
 		value int64
 		least int64
 	}{
-		// Clients stop syncing below these, instead of sending less at once.
+		// Below these, clients stop syncing instead of sending less at once.
 		{"limits.max_post_bytes", l.MaxPostBytes, 227<<10 + 1},
 		{"limits.max_post_records", l.MaxPostRecords, 6},
 		{"limits.max_record_payload_bytes", l.MaxRecordPayloadBytes, 1024},
@@ -133,7 +132,7 @@ func isAddress(s string) bool {
 	return err == nil && noPort == nil && host != "" && n > 0
 }
 
-// For is the limits in a collection.
+// For returns the limits of a collection.
 func (l Limits) For(collection string) Limits {
 	o, ok := l.Collections[collection]
 	if !ok {
@@ -151,7 +150,7 @@ func (l Limits) For(collection string) Limits {
 	return l
 }
 
-// Counts reports whether bytes are counted; enforcing implies it.
+// Counts reports whether bytes are counted. Enforcing a quota implies counting.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
 // Quota is the configured quota. Where bytes are counted a user's own takes its place.

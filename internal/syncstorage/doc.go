@@ -1,11 +1,11 @@
-// Package syncstorage is the Firefox Sync 1.5 storage service.
+// Package syncstorage implements the Firefox Sync 1.5 storage service.
 //
-// A user's browser keeps its bookmarks, passwords, history and tabs as
-// encrypted records (Basic Storage Objects, BSOs) in named collections. The
-// protocol is the SyncStorage API 1.5 of Mozilla's services documentation;
-// where its text and its clients differ, the service does what clients rely on.
+// A user's browsers store bookmarks, passwords, history and tabs as encrypted
+// records (Basic Storage Objects, BSOs) in named collections. The protocol is the
+// SyncStorage API 1.5 of Mozilla's services documentation. Where its text and its
+// clients differ, the service does what the clients rely on.
 //
-// The service promises, on every backend:
+// The service guarantees, on every backend:
 //
 //   - conditional: X-If-Modified-Since and X-If-Unmodified-Since are judged
 //     under the same lock as the write they guard;

@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// ExportHeader is the first line of an export. Version is the format's; the account's
-// fields say whose records they are, for an import into another server, and may be
-// empty.
+// ExportHeader is the first line of an export. Version is that of the format. The
+// account's fields identify the owner of the records, for an import on another
+// server, and may be empty.
 type ExportHeader struct {
 	Version    int       `json:"export"`
-	Account    string    `json:"account,omitempty"`    // at the accounts server
-	Keys       string    `json:"keys,omitempty"`       // the id of the keys that the records are encrypted with
+	Account    string    `json:"account,omitempty"`    // ID at the accounts server
+	Keys       string    `json:"keys,omitempty"`       // ID of the keys with which the records are encrypted
 	Generation int64     `json:"generation,omitempty"` // of the account
-	Records    int64     `json:"records"`              // that were there when it began
+	Records    int64     `json:"records"`              // number when the export began
 	At         Timestamp `json:"exportedAt"`
 }
 
-// exportVersion is the format that this release writes and reads.
+// exportVersion is the format version that this release writes and reads.
 const exportVersion = 1
 
-// exportLine is a line behind the header: a collection, a record of the collection that
-// came before it, or the end. Times are milliseconds since 1970.
+// exportLine is a line after the header: a collection, a record of the preceding
+// collection, or the end. Times are milliseconds since 1970.
 type exportLine struct {
 	Collection string    `json:"collection,omitempty"`
 	ID         *string   `json:"id,omitempty"` // nil: the collection itself
@@ -32,11 +32,11 @@ type exportLine struct {
 	Modified   Timestamp `json:"modified,omitempty"`
 	Expiry     Timestamp `json:"expiry,omitempty"` // 0: never
 	Payload    *string   `json:"payload,omitempty"`
-	Binary     []byte    `json:"payloadBase64,omitempty"` // in the place of Payload: it is not UTF-8
+	Binary     []byte    `json:"payloadBase64,omitempty"` // instead of Payload if that is not UTF-8
 
 	Complete    bool   `json:"complete,omitempty"`
-	Collections *int64 `json:"collections,omitempty"` // before the end
-	Records     *int64 `json:"records,omitempty"`     // likewise
+	Collections *int64 `json:"collections,omitempty"` // in the last line
+	Records     *int64 `json:"records,omitempty"`     // in the last line
 }
 
 func lineOf(collection string, b *BSO) exportLine {
@@ -52,9 +52,9 @@ func lineOf(collection string, b *BSO) exportLine {
 	return l
 }
 
-// WriteExport writes all of a user, of one snapshot: the header, a line for each
-// collection, behind it a line for each of its records, and a line that says that all
-// have come. It calls progress with the number of records so far.
+// WriteExport writes all data of a user, from one snapshot: the header, a line for
+// each collection followed by a line for each of its records, and a completion
+// line. It calls progress with the number of records so far.
 func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, now Timestamp, to io.Writer, progress func(records int64)) (records int64, err error) {
 	usage, err := s.store.Usage(ctx, o, now)
 	if err != nil {

@@ -13,40 +13,42 @@ import (
 	"holdfast/internal/fault"
 )
 
-// ImportOptions is what an operator says of an import.
+// ImportOptions are the options of an import.
 type ImportOptions struct {
-	// Preserve keeps the times of records and collections, so that browsers see the
-	// state that they know. Otherwise everything is written now, and they read it anew.
+	// Preserve keeps the times of records and collections, so that browsers find
+	// the state that they know. Otherwise the records get the current time, and
+	// browsers read them again.
 	Preserve bool
 
-	// Merge lets records be imported beside others. With Preserve the later of two
-	// stays, otherwise that of the import.
+	// Merge allows an import into a user with records. With Preserve the record
+	// with the later time wins, otherwise the imported one.
 	Merge bool
 }
 
-// Imported counts what an import did with its lines.
+// Imported counts the results of an import.
 type Imported struct {
-	Collections, Records int64 // that came
+	Collections, Records int64 // lines read
 	Written              int64
-	Expired              int64 // were left out
-	Newer                int64 // have a later time here, and stayed
+	Expired              int64 // skipped as expired
+	Newer                int64 // skipped because the record here has a later time
 }
 
-// Faults of an import as a whole.
+// Errors of an import as a whole.
 var (
-	// ErrNotEmpty refuses to import beside other records.
+	// ErrNotEmpty means that the user has records already.
 	ErrNotEmpty error = fault.New(fault.Conflict, "the user has records here: delete them, or import with --merge")
-	// ErrImportRace means that somebody else wrote during an import.
+	// ErrImportRace means that another client wrote during the import.
 	ErrImportRace error = fault.New(fault.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast sync user deny), then import again with --merge")
 )
 
-// A step of an import is a transaction of at most so much, or of one record.
+// Limits of a step of an import, which is one transaction; a single record may
+// exceed them.
 const (
 	stepRecords = 100
 	stepBytes   = 1 << 20
 )
 
-// Import reads an export. It holds one step of records.
+// Import imports an export. It holds one step of records in memory.
 type Import struct {
 	Header ExportHeader
 
@@ -54,24 +56,24 @@ type Import struct {
 	at    int64 // lines read
 	done  Imported
 
-	collection CollectionStamp // that the lines are of
-	open       bool            // its line came and no step of it was written
+	collection CollectionStamp // current collection
+	open       bool            // its line was read, but no step of it was written
 	id         string          // of the last record
 	records    []BSO
 	bytes      int
 	complete   bool
-	counted    [2]int64 // by the last line
+	counted    [2]int64 // by the completion line
 
 	service *Service
 	owner   Owner
 	opts    ImportOptions
 	clock   clock.Clock
-	stamps  map[string]Timestamp // of the collections here; without Preserve
-	last    Timestamp            // of the user here; with Preserve
+	stamps  map[string]Timestamp // of the collections on this server; without Preserve
+	last    Timestamp            // of the user on this server; with Preserve
 }
 
-// NewImport reads the header of an export. Each line may be as long as the largest
-// record of any collection makes it.
+// NewImport reads the header of an export. A line may be as long as the largest
+// record of any collection requires.
 func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
@@ -87,8 +89,8 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	return im, nil
 }
 
-// Run writes the records of the export, step by step. What came before an error is
-// there; the same file may be imported again with Merge.
+// Run writes the records of the export in steps. Steps before an error remain; the
+// same file can be imported again with Merge.
 func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
 	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
 	here, err := im.service.store.Collections(ctx, o)
@@ -124,7 +126,7 @@ func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Importe
 	return im.done, im.checkComplete()
 }
 
-// errCut is a last line that was cut off.
+// errCut means that the last line was cut off.
 var errCut = errors.New("the last line was cut off")
 
 func (im *Import) checkComplete() error {
@@ -138,15 +140,15 @@ func (im *Import) checkComplete() error {
 	return nil
 }
 
-// wrong is an error in the line that was read last.
+// wrong returns an error about the current line.
 func (im *Import) wrong(format string, args ...any) error {
 	return fault.Newf(fault.Invalid, "line %d: "+format, append([]any{im.at}, args...)...)
 }
 
-// line reads a line without its end: io.EOF when there is none.
+// line returns the next line without its newline, or io.EOF.
 func (im *Import) line() ([]byte, error) {
 	im.at++
-	most := 6*im.service.conf.Limits.largestPayload() + 4096 // a byte of payload takes six characters at most
+	most := 6*im.service.conf.Limits.largestPayload() + 4096 // a byte of payload takes at most six characters
 	var whole []byte
 	for {
 		part, err := im.lines.ReadSlice('\n')
@@ -170,7 +172,7 @@ func (im *Import) line() ([]byte, error) {
 	}
 }
 
-// largestPayload is the limit of a record in the collection that allows most.
+// largestPayload returns the greatest record limit of all collections.
 func (l Limits) largestPayload() int64 {
 	most := l.MaxRecordPayloadBytes
 	for _, c := range l.Collections {
@@ -179,7 +181,7 @@ func (l Limits) largestPayload() int64 {
 	return most
 }
 
-// decodeLine reads one JSON object with known members and nothing behind it.
+// decodeLine decodes one JSON object with known members and nothing after it.
 func decodeLine(line []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -192,7 +194,7 @@ func decodeLine(line []byte, into any) error {
 	return nil
 }
 
-// add takes a line behind the header.
+// add processes a line after the header.
 func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
@@ -228,7 +230,7 @@ func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) er
 	return nil
 }
 
-// record gathers a record for the next step.
+// record adds a record to the next step.
 func (im *Import) record(ctx context.Context, l *exportLine) error {
 	b := BSO{ID: *l.ID, Payload: l.Binary, Modified: l.Modified, Expiry: l.Expiry}
 	if l.SortIndex != nil {
@@ -274,8 +276,8 @@ func (im *Import) stepLimits() (records, size int) {
 	return int(min(stepRecords, l.MaxPostRecords)), int(min(stepBytes, l.MaxPostBytes))
 }
 
-// step writes what was gathered: one transaction. A collection without records has one
-// too.
+// step writes the gathered records in one transaction. A collection without
+// records gets a step too.
 func (im *Import) step(ctx context.Context) (err error) {
 	if len(im.records) == 0 && !im.open {
 		return nil
@@ -295,12 +297,12 @@ func (im *Import) step(ctx context.Context) (err error) {
 	return nil
 }
 
-// restore writes the records as they are, unless others write beside it: a client
-// that has seen a later time would never ask for them.
+// restore writes the records with their times, unless another client writes
+// concurrently: a client that has seen a later time would never read them.
 func (im *Import) restore(ctx context.Context) error {
 	restored, err := im.service.Restore(ctx, im.owner, Request{
 		Collection: im.collection.Name, Now: At(im.clock()),
-		// Exactly the last stamp: a wipe sets it back.
+		// Exactly the last stamp, because a wipe resets it.
 		If: Precondition{UnmodifiedSince: Some(im.last), ModifiedSince: Some(im.last - Tick)},
 	}, Restore{Modified: im.collection.Modified, Records: im.records})
 	if err != nil {
@@ -312,7 +314,7 @@ func (im *Import) restore(ctx context.Context) error {
 	return nil
 }
 
-// post writes the records as a client would.
+// post writes the records as a client does.
 func (im *Import) post(ctx context.Context) error {
 	now := At(im.clock())
 	items := make([]Item, 0, len(im.records))

@@ -2,18 +2,17 @@ package syncstorage
 
 import "holdfast/internal/fault"
 
-// Owner is whose data a request touches. All of it comes from the verified
-// token, nothing from the path. SQLite and PostgreSQL key by UID; Spanner keys
-// by the pair (FxAUID, FxAKID), which tells two accounts with the same UID
-// apart.
+// Owner identifies the user of a request. It comes from the verified token, never
+// from the path. SQLite and PostgreSQL use UID as the key. Spanner uses (FxAUID,
+// FxAKID), which distinguishes two accounts with the same UID.
 type Owner struct {
-	UID    int64  // the tokenserver's number for this user and set of keys
-	FxAUID string // the account's id at the accounts server, may be empty
-	FxAKID string // the id of the account's keys, "<time>-<client state>", may be empty
+	UID    int64  // the tokenserver's number for this user and key ID
+	FxAUID string // ID of the account at the accounts server, may be empty
+	FxAKID string // ID of the account's keys, "<time>-<client state>", may be empty
 }
 
-// CheckUID refuses an owner that a backend keyed by UID must not accept. The
-// zero owner would make strangers share their data.
+// CheckUID rejects an owner that is not valid as a key in backends keyed by UID.
+// With the zero owner, strangers would share data.
 func (o Owner) CheckUID() error {
 	if o.UID <= 0 {
 		return fault.New(fault.Denied, "the token has no uid")

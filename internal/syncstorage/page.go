@@ -2,39 +2,40 @@ package syncstorage
 
 import "sync"
 
-// Pages is memory in which backends gather the records of listings, used again
-// for the next. The zero Pages is ready, and safe for concurrent use.
+// Pages is a pool of memory in which backends gather the records of listings. The
+// zero Pages is ready to use, and safe for concurrent use.
 type Pages struct{ pool sync.Pool }
 
 // Page gathers the records of one listing, in their order.
 type Page struct {
 	pages   *Pages
 	records []BSO
-	pieces  [][]byte // hold the payloads; those behind used are left of listings before
+	pieces  [][]byte // hold the payloads; those after used are left over from earlier listings
 	used    int
-	size    int // of the records, in bytes
+	size    int // bytes of the records
 }
 
-// GatherMax is how many bytes of records a backend gathers in memory for a listing.
-// What is larger is streamed from the engine.
+// GatherMax is the maximum size of a listing that a backend gathers in memory, in
+// bytes. Larger listings are streamed from the engine.
 const GatherMax = 2 << 20
 
 const (
-	// recordSize is what a record takes besides its payload: its place among the
-	// records, which grow by appending, and its id.
+	// recordSize is the memory of a record without its payload: its element in the
+	// slice of records, which grows by appending, and its ID.
 	recordSize = 160
 
-	// pieceSize is what payloads are copied into, many to a piece: an
-	// allocation for each, or one slice that grows, would be most of the work
-	// of a listing.
+	// pieceSize is the size of the buffers into which payloads are copied, many per
+	// buffer: one allocation per payload, or one growing slice, would dominate the
+	// cost of a listing.
 	pieceSize = 64 << 10
 
-	// maxPieces and maxRecords are what is kept of a page for the next one.
+	// maxPieces and maxRecords limit the memory that a page keeps for the next
+	// listing.
 	maxPieces  = 32
 	maxRecords = 4096
 )
 
-// New is an empty page, which must become a listing or be dropped.
+// New returns an empty page. Convert it to a listing or drop it.
 func (p *Pages) New() *Page {
 	if g, ok := p.pool.Get().(*Page); ok {
 		return g
@@ -42,15 +43,15 @@ func (p *Pages) New() *Page {
 	return &Page{pages: p}
 }
 
-// Drop gives the page back.
+// Drop returns the page to the pool.
 func (g *Page) Drop() {
-	clear(g.records) // the ids are of no more use
+	clear(g.records) // release the IDs
 	g.records, g.used, g.size = g.records[:0], 0, 0
 	if cap(g.records) > maxRecords {
 		g.records = nil
 	}
 	for i, piece := range g.pieces {
-		// One that a single large payload has made is of no use to others.
+		// Do not keep a piece made for a single large payload.
 		if i >= maxPieces || cap(piece) > pieceSize {
 			clear(g.pieces[i:])
 			g.pieces = g.pieces[:i]
@@ -60,8 +61,8 @@ func (g *Page) Drop() {
 	g.pages.pool.Put(g)
 }
 
-// Add appends a record with room for so many bytes of payload, to be filled by
-// the caller at once.
+// Add appends a record and returns its payload of the given length, which the
+// caller must fill at once.
 func (g *Page) Add(b BSO, payload int) []byte {
 	b.Payload = g.alloc(payload)
 	g.records = append(g.records, b)
@@ -90,17 +91,17 @@ func (g *Page) alloc(n int) []byte {
 	return (*next)[:n:n]
 }
 
-// Fits reports whether one more record would leave the page within GatherMax.
+// Fits reports whether the page stays within GatherMax with one more record.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
-// Size is how many bytes the records take.
+// Size returns the memory of the records in bytes.
 func (g *Page) Size() int { return g.size }
 
-// Records are those of the page, in their order.
+// Records returns the records in order.
 func (g *Page) Records() []BSO { return g.records }
 
-// Listing makes the page the answer to q; one record more than q's limit tells
-// that there is a next page. The page belongs to the listing then.
+// Listing converts the page to the result of q. One record more than q's limit
+// means that there is a next page. The listing takes ownership of the page.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	n, more := q.Page(len(g.records))
 	found := g.records[:n]

@@ -3,9 +3,9 @@ package syncstorage
 import "holdfast/internal/fault"
 
 // Precondition is X-If-Modified-Since or X-If-Unmodified-Since; at most one of
-// them is set. The resource it is held against is the record for requests that
-// address one, the collection for requests that address one (also with ?ids=),
-// and the user otherwise. What is absent or expired was modified at 0.
+// them is set. It is checked against the record for requests on a record, against
+// the collection for requests on a collection (also with ?ids=), and against the
+// user otherwise. The modified time of an absent or expired resource is 0.
 type Precondition struct {
 	ModifiedSince   Optional[Timestamp]
 	UnmodifiedSince Optional[Timestamp]
@@ -23,8 +23,8 @@ func (p Precondition) Check(ts Timestamp) error {
 	return nil
 }
 
-// PreconditionError is a precondition that does not hold. The answer must
-// carry Modified in X-Last-Modified.
+// PreconditionError means that a precondition does not hold. The response must
+// have Modified in X-Last-Modified.
 type PreconditionError struct {
 	Modified    Timestamp // of the addressed resource
 	NotModified bool      // 304 rather than 412

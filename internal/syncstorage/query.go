@@ -9,18 +9,18 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Sort is the order of a listing. Ties are broken by id, so every order is
-// total and paging neither repeats nor drops a record.
+// Sort is the order of a listing. Ties are broken by ID, so every order is total
+// and paging neither repeats nor skips a record.
 type Sort uint8
 
-// The orders of the protocol; a request without one gets Newest.
+// Orders of the protocol; the default is Newest.
 const (
 	Newest  Sort = iota // modified descending, id descending
 	Oldest              // modified ascending, id ascending
 	ByIndex             // sortindex descending, records without one last, id descending
 )
 
-// ParseSort reads the sort query argument.
+// ParseSort parses the query argument sort.
 func ParseSort(s string) (Sort, bool) {
 	switch s {
 	case "newest":
@@ -47,7 +47,7 @@ type Query struct {
 	Now        Timestamp
 }
 
-// Check refuses what the protocol calls a bad query.
+// Check rejects queries that the protocol calls bad.
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
@@ -65,37 +65,36 @@ func (q *Query) Check() error {
 	return q.Offset.check(q)
 }
 
-// Listing is the answer to a Query: stamp, count and records are of one
-// snapshot. The caller ranges over Items at most once and must call Close.
+// Listing is the result of a Query: stamp, count and records are from one
+// snapshot. The caller may range over Items once and must call Close.
 type Listing struct {
-	Modified Timestamp // of the collection; 0 when it does not exist
-	Records  int       // how many Items there are
-	Next     Offset    // where the next page starts; the zero Offset when there is none
+	Modified Timestamp // of the collection; 0 if it does not exist
+	Records  int       // number of Items
+	Next     Offset    // start of the next page; zero if there is none
 	More     bool      // there is a next page
 
-	// Items yields the records without their expiry, which no answer shows,
-	// and unless the query was Full with nothing but ID to rely on. A record
-	// and its payload are valid until the next one is asked for. An error ends
-	// the sequence.
+	// Items yields the records without their expiry, which responses do not
+	// contain. Unless the query was Full, only ID is valid. A record and its
+	// payload are valid until the next iteration. An error ends the sequence.
 	Items iter.Seq2[*BSO, error]
 
-	// Gathered says that the records are in memory and nothing of the engine
-	// is held for them.
+	// Gathered means that the records are in memory and hold no resources of the
+	// engine.
 	Gathered bool
 
-	// Memory is how many bytes of records are in memory until Close.
+	// Memory is the size of the records in memory until Close, in bytes.
 	Memory int
 
 	release func()
 }
 
-// NewListing is for backends. release, which may be nil, gives back what Items
-// reads from.
+// NewListing returns a listing, for backends. release, which may be nil, releases
+// the source of Items.
 func NewListing(modified Timestamp, records int, items iter.Seq2[*BSO, error], release func()) *Listing {
 	return &Listing{Modified: modified, Records: records, Items: items, release: release}
 }
 
-// Close gives back what the listing holds; a second call does nothing.
+// Close releases the resources of the listing. It may be called more than once.
 func (l *Listing) Close() {
 	if l.release != nil {
 		l.release()
@@ -103,12 +102,11 @@ func (l *Listing) Close() {
 	}
 }
 
-// ContinueAfter makes the listing one with a next page, which starts after the
-// record that is the last of this one.
+// ContinueAfter sets the start of the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page is how many of the found records are on the page. Backends look for one
-// more than the limit, which tells whether there is a next page.
+// Page returns how many of the found records are on the page. Backends read one
+// more than the limit to find out whether there is a next page.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true
@@ -116,8 +114,8 @@ func (q *Query) Page(found int) (n int, more bool) {
 	return found, false
 }
 
-// Turn makes the listing one with a next page, behind the last record of this
-// one. A page of limit 0 has none, and the next starts where it started.
+// Turn sets the next page to start after the last record of this one. A page with
+// limit 0 has no last record, and the next page starts at the same place.
 func (l *Listing) Turn(q *Query, last *BSO) {
 	if last == nil {
 		l.ContinueAfter(q.Offset)
@@ -126,19 +124,19 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 	l.ContinueAfter(OffsetAfter(q.Sort, last))
 }
 
-// Offset is where a page starts: behind a record, by its place in the order,
-// so that a page is right whatever is written meanwhile; or behind a number of
-// rows, which is what a person types. Clients see an opaque token.
+// Offset is where a page starts. It is after a record, by its sort key, so that
+// paging is correct despite concurrent writes, or after a number of rows, as
+// people type it. Clients treat it as opaque.
 type Offset struct {
-	Skip      int // rows; used when After is false
+	Skip      int // rows; used if After is false
 	After     bool
 	Modified  Timestamp       // of the record, for Newest and Oldest
 	SortIndex Optional[int64] // of the record, for ByIndex
 	ID        string          // of the record
-	sort      Sort            // the order that the token was made for
+	sort      Sort            // the order that the token was issued for
 }
 
-// OffsetAfter is the offset behind a record in the order.
+// OffsetAfter returns the offset after a record in an order.
 func OffsetAfter(sort Sort, b *BSO) Offset {
 	o := Offset{After: true, ID: b.ID, sort: sort}
 	if sort == ByIndex {
@@ -149,8 +147,8 @@ func OffsetAfter(sort Sort, b *BSO) Offset {
 	return o
 }
 
-// Token is the form in X-Weave-Next-Offset: digits for a number of rows, or a
-// letter for the order, the key and the id. It needs no escaping in a URL.
+// Token returns the form in X-Weave-Next-Offset: digits for a number of rows, or a
+// letter for the order, the sort key and the ID. It needs no URL escaping.
 func (o Offset) Token() string {
 	if !o.After {
 		return strconv.Itoa(o.Skip)
@@ -168,7 +166,7 @@ func (o Offset) Token() string {
 	}
 }
 
-// ParseOffset reads a Token.
+// ParseOffset parses a Token.
 func ParseOffset(s string) (Offset, error) {
 	bad := fault.New(fault.Invalid, "offset is not valid: expected X-Weave-Next-Offset of an earlier response")
 	if s == "" || len(s) > 128 {
@@ -182,8 +180,8 @@ func ParseOffset(s string) (Offset, error) {
 		return Offset{Skip: int(n)}, nil
 	}
 	o, ok := parseAfter(s)
-	// What was not handed out is refused also where it means the same: the
-	// decoders let signs, leading zeros and line breaks pass.
+	// Reject other spellings of an issued token: the decoders accept signs, leading
+	// zeros and line breaks.
 	if !ok || o.Token() != s {
 		return Offset{}, bad
 	}
@@ -217,8 +215,8 @@ func parseAfter(s string) (o Offset, ok bool) {
 	return o, err == nil && 0 <= o.Modified && o.Modified <= MaxTimestamp
 }
 
-// check refuses a token that was made for another order, or that lies outside
-// the bounds of the query it comes with: it belongs to another listing.
+// check rejects a token of another listing: one issued for another order, or
+// outside the bounds of the query.
 func (o Offset) check(q *Query) error {
 	if !o.After {
 		return nil

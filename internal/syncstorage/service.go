@@ -11,24 +11,24 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options is what a Service is made of. OverQuota may be nil.
+// Options are the dependencies of a Service. OverQuota may be nil.
 type Options struct {
 	Store  Store
 	Config Config
 	Clock  clock.Clock
 
-	// Connections is how many connections the Store has. As many listings are read at
-	// once, lest one user's requests fill the queue for connections, and half as many
-	// while their clients take them.
+	// Connections is the size of the Store's connection pool. So many listings may
+	// be read at once, so that the requests of one user do not fill the queue for
+	// connections, and half as many may be held while clients receive them.
 	Connections int
 
-	// OverQuota is called after a write to a collection that leaves it, or its
-	// user, over a quota that is not enforced.
+	// OverQuota is called after a write that leaves a collection or its user over a
+	// quota that is not enforced.
 	OverQuota func(o Owner, collection string, used Used)
 }
 
-// Service is the use cases of the service: it validates and limits what a client
-// sends and calls the Store. It is safe for concurrent use.
+// Service implements the use cases: it validates and limits client requests and
+// calls the Store. It is safe for concurrent use.
 type Service struct {
 	store     Store
 	conf      Config
@@ -36,8 +36,8 @@ type Service struct {
 	streams   streams
 }
 
-// NewService returns the service, or fault.Invalid when an option is missing
-// that would be missed only later.
+// NewService returns the service, or fault.Invalid if a required option is missing
+// that would fail only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Clock == nil {
 		return nil, fault.New(fault.Invalid, "syncstorage: Options requires Store and Clock")
@@ -51,43 +51,42 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
-// Limits are those of a collection; of none in particular for "".
+// Limits returns the limits of a collection, or the general limits for "".
 func (s *Service) Limits(collection string) Limits { return s.conf.Limits.For(collection) }
 
-// Quota is the quota of every user who has none of its own.
+// Quota returns the quota of users without a quota of their own.
 func (s *Service) Quota() Quota { return s.conf.Quota() }
 
 // Errors of a request as a whole.
 var (
-	// ErrBody is a body that holds no valid record.
+	// ErrBody means that the body contains no valid record.
 	ErrBody error = fault.New(fault.Invalid, "the body is not a valid BSO or list of BSOs")
-	// ErrDeclared is an X-Weave header that declares more than is allowed.
+	// ErrDeclared means that an X-Weave header declares more than is allowed.
 	ErrDeclared error = fault.New(fault.TooLarge, "the size in the X-Weave headers exceeds the limit")
-	// ErrBatchQuery is a combination of batch and commit that means nothing.
+	// ErrBatchQuery means that the query has commit without batch.
 	ErrBatchQuery error = fault.New(fault.Invalid, "commit requires batch in the query")
 )
 
 // Item is one element of a POST's body: an update, or the reason why it is
-// none.
+// invalid.
 type Item struct {
 	Update
-	Reason string // for the failed list; empty when the update is sound
+	Reason string // for the failed list; empty if the update is valid
 }
 
-// BatchQuery is what the query of a POST says of a batch.
+// BatchQuery is the batch part of a POST's query.
 type BatchQuery struct {
 	Batch  bool // the request belongs to a batch
 	ID     string
 	Commit bool
 }
 
-// Declared is what a client says of a request and its batch before the server
-// has counted.
+// Declared is the size of a request and its batch as declared by the client.
 type Declared struct {
 	Records, Bytes, TotalRecords, TotalBytes Optional[int64]
 }
 
-// check holds what is declared against the limits.
+// check compares the declared sizes with the limits.
 func (d Declared) check(l Limits) error {
 	if d.Records.Value > l.MaxPostRecords || d.Bytes.Value > l.MaxPostBytes ||
 		d.TotalRecords.Value > l.MaxTotalRecords || d.TotalBytes.Value > l.MaxTotalBytes {
@@ -96,7 +95,7 @@ func (d Declared) check(l Limits) error {
 	return nil
 }
 
-// Request is what the writing use cases have in common.
+// Request holds the common parameters of writes.
 type Request struct {
 	Collection string
 	If         Precondition
@@ -107,7 +106,7 @@ func (s *Service) write(r Request) Write {
 	return Write{Collection: r.Collection, If: r.If, Now: r.Now, Quota: s.Quota(), MaxNames: s.conf.MaxNames}
 }
 
-// done reports a write that was let pass over the quota.
+// done reports a write that was allowed over the quota.
 func (s *Service) done(o Owner, collection string, w Written, err error) (Written, error) {
 	if q := w.Quota; err == nil && !q.Enforce && q.Over(w.Used) {
 		s.overQuota(o, collection, w.Used)
@@ -115,12 +114,12 @@ func (s *Service) done(o Owner, collection string, w Written, err error) (Writte
 	return w, err
 }
 
-// CheckDeclared refuses declared sizes over the limits: ErrDeclared.
+// CheckDeclared returns ErrDeclared if declared sizes exceed the limits.
 func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
 
-// Put writes one record; ErrBody when the update is not sound.
+// Put writes one record, or returns ErrBody if the update is invalid.
 func (s *Service) Put(ctx context.Context, o Owner, r Request, it Item) (Written, error) {
 	if it.Reason != "" || it.Check() != nil || tooLarge(&it.Update, s.Limits(r.Collection)) || insecure(r.Collection, &it.Update) {
 		return Written{}, ErrBody
@@ -133,8 +132,8 @@ func tooLarge(u *Update, l Limits) bool {
 	return int64(len(u.Payload.Value)) > l.MaxRecordPayloadBytes
 }
 
-// insecure tells a crypto record that was encrypted with an all-zero
-// initialisation vector: an old client's bug, which must not reach storage.
+// insecure reports whether a crypto record was encrypted with an all-zero
+// initialization vector, a bug of an old client. It must not be stored.
 func insecure(collection string, u *Update) bool {
 	if collection != "crypto" {
 		return false
@@ -152,7 +151,7 @@ func insecure(collection string, u *Update) bool {
 	}
 }
 
-// Failure is one line of the failed list.
+// Failure is an entry of the failed list.
 type Failure struct {
 	ID     string
 	Reason string
@@ -161,14 +160,14 @@ type Failure struct {
 // Posted is the result of a POST.
 type Posted struct {
 	Written
-	Staged  bool    // nothing is visible yet: the batch is open
+	Staged  bool    // the records are in an open batch and not visible yet
 	Batch   BatchID // of an open batch
 	Success []string
 	Failed  []Failure
 }
 
-// Post writes the sound items of a request, or stages them in a batch, or
-// commits a batch with them.
+// Post writes the valid items of a request, stages them in a batch, or commits a
+// batch with them.
 func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, items []Item) (Posted, error) {
 	if q.Commit && !q.Batch {
 		return Posted{}, ErrBatchQuery
@@ -198,8 +197,8 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 	return p, err
 }
 
-// partition separates what will be written from what the answer lists as failed. A
-// record that does not fit takes no room from those behind it.
+// partition separates the items to write from those that the response lists as
+// failed. A record that does not fit takes no space from later ones.
 func (s *Service) partition(collection string, items []Item) (Posted, []Update, error) {
 	var (
 		p     Posted
@@ -239,9 +238,9 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r.Collection, id, r.If, r.Now)
 }
 
-// List reads a page of a collection. fault.Unavailable when too many large ones
-// are under way. It calls idle around a wait for those of others, if it has to wait,
-// while it holds nothing.
+// List reads a page of a collection, or returns fault.Unavailable if too many
+// large listings are in progress. If it has to wait for them, it wraps the wait in
+// idle and holds nothing meanwhile.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -251,7 +250,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 		return l, err
 	}
 	if !s.streams.try(o) {
-		l.Close() // others need what it holds, and it is to be as new as its answer
+		l.Close() // release its resources for others, and read current data afterwards
 		if err := s.streams.take(ctx, o, idle); err != nil {
 			return nil, err
 		}
@@ -264,7 +263,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 	return l, nil
 }
 
-// Collections is info/collections.
+// Collections implements info/collections.
 func (s *Service) Collections(ctx context.Context, o Owner, p Precondition) (Collections, error) {
 	cs, err := s.store.Collections(ctx, o)
 	if err == nil {
@@ -273,7 +272,7 @@ func (s *Service) Collections(ctx context.Context, o Owner, p Precondition) (Col
 	return cs, err
 }
 
-// Usage serves info/quota, info/collection_usage and info/collection_counts.
+// Usage implements info/quota, info/collection_usage and info/collection_counts.
 func (s *Service) Usage(ctx context.Context, o Owner, p Precondition, now Timestamp) (Usage, error) {
 	u, err := s.store.Usage(ctx, o, now)
 	if err == nil {
@@ -287,8 +286,8 @@ func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) 
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
 
-// DeleteBSOs deletes the records that a query names; the query must name some,
-// or a slip of a client would empty the collection.
+// DeleteBSOs deletes the records named by a query. The query must name some;
+// otherwise a client error could empty the collection.
 func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []string) (Written, error) {
 	q := Query{IDs: ids}
 	if err := q.Check(); err != nil {
@@ -302,28 +301,29 @@ func (s *Service) DeleteCollection(ctx context.Context, o Owner, r Request) (Wri
 	return s.store.DeleteCollection(ctx, o, s.write(r))
 }
 
-// DeleteAll deletes everything of a user.
+// DeleteAll deletes all data of a user.
 func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error {
 	return s.store.DeleteAll(ctx, o, p)
 }
 
-// Totals reads what users store by the counters. Store.Totals.
+// Totals reads the totals of users from the counters. See Store.Totals.
 func (s *Service) Totals(ctx context.Context, owners []Owner) ([]Total, error) {
 	return s.store.Totals(ctx, owners)
 }
 
-// SetQuota gives a user a quota of its own, or takes it away. Store.SetQuota.
+// SetQuota sets or removes a user's own quota. See Store.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error {
 	return s.store.SetQuota(ctx, o, bytes)
 }
 
-// Export yields all of a user. Store.Export.
+// Export yields all data of a user. See Store.Export.
 func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error] {
 	return s.store.Export(ctx, o, now)
 }
 
-// Restore writes records of an export as they are. fault.Invalid for what no export
-// has, fault.TooLarge for a record over the limit, ErrQuota.
+// Restore writes exported records with their stamps. Errors: fault.Invalid for
+// records that no export contains, fault.TooLarge for a record over the limit,
+// ErrQuota.
 func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
 	if err := of.Check(r.Now); err != nil {
 		return Restored{}, err
@@ -331,11 +331,11 @@ func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (
 	return s.store.Restore(ctx, o, s.write(r), of)
 }
 
-// Sweep removes at most limit rows that expired the setting sweep_after before
-// now, or earlier.
+// Sweep removes at most limit records that expired at least the setting
+// sweep_after before now.
 func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
 	return s.store.Sweep(ctx, At(now.Add(-s.conf.SweepAfter)), limit)
 }
 
-// Ping says whether the store can serve.
+// Ping returns an error if the store cannot serve requests.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }

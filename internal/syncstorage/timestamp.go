@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Timestamp is a moment of the protocol: milliseconds since 1970-01-01 UTC,
-// always a multiple of Tick when it is a stamp. It is written on the wire as
-// decimal seconds with exactly two decimals. Zero means "never".
+// Timestamp is a point in time in milliseconds since 1970-01-01 UTC; stamps are
+// multiples of Tick. The wire format is decimal seconds with exactly two decimals.
+// Zero means never.
 type Timestamp int64
 
-// Tick is the resolution of a stamp in milliseconds: the two decimals of the
+// Tick is the resolution of a stamp in milliseconds, from the two decimals of the
 // wire format.
 const Tick = 10
 
-// MaxTimestamp is the greatest stamp that the wire and every engine can hold
-// (9999-12-31T23:59:59.99Z). Greater values in a request are cut to it.
+// MaxTimestamp is the greatest stamp that the wire format and every engine support
+// (9999-12-31T23:59:59.99Z). Greater values in a request are reduced to it.
 const MaxTimestamp Timestamp = 253402300799990
 
-// At floors a moment to a stamp. Moments outside the range are cut to it.
+// At rounds a time down to a stamp and limits it to the valid range.
 func At(t time.Time) Timestamp {
 	ms := t.UnixMilli()
 	switch {
@@ -30,27 +30,27 @@ func At(t time.Time) Timestamp {
 	return Timestamp(ms - ms%Tick)
 }
 
-// Time is the moment in UTC.
+// Time returns the time in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// NextStamp is the stamp of a write at now, when last is the greatest stamp
-// that its user has seen, tombstones included. It is now where the clock
-// allows it, and one tick after last where the clock stands or steps back.
+// NextStamp returns the stamp of a write at now, given the user's greatest stamp,
+// including tombstones. It is now, or one tick after last if the clock has not
+// advanced or was set back.
 func NextStamp(now, last Timestamp) Timestamp {
 	return max(now-now%Tick, last+Tick)
 }
 
-// Horizon is the moment by which a reader judges expiry: the clock, but never
-// behind the collection's own last stamp. Without it a record stored with a
-// ttl of 0 would be visible until the clock has caught up with its stamp.
+// Horizon returns the time at which a reader checks expiry: the clock, but never
+// before the collection's last stamp. Otherwise a record with a ttl of 0 would be
+// visible until the clock reaches its stamp.
 func Horizon(now, modified Timestamp) Timestamp { return max(now, modified) }
 
-// ExpiresAt is the moment ttl seconds after the stamp.
+// ExpiresAt returns the time ttl seconds after the stamp.
 func ExpiresAt(stamp Timestamp, ttl int64) Timestamp {
 	return min(stamp+Timestamp(ttl)*1000, MaxTimestamp)
 }
 
-// String is the wire format, such as "1234567890.10".
+// String returns the wire format, such as "1234567890.10".
 func (t Timestamp) String() string {
 	var b [16]byte // "253402300799.99" fits
 	return string(t.Append(b[:0]))
@@ -63,10 +63,10 @@ func (t Timestamp) Append(b []byte) []byte {
 	return append(b, '.', '0'+cs/10, '0'+cs%10)
 }
 
-// ParseTimestamp reads decimal seconds as clients send them in headers and
-// queries: digits with an optional fraction. The fraction is cut, not rounded,
-// to two decimals, and values beyond MaxTimestamp are cut to it. It reads the
-// text itself because 2.01 * 1000 is 2009.99… in floating point.
+// ParseTimestamp parses decimal seconds as in headers and queries: digits with an
+// optional fraction. It truncates the fraction to two decimals and reduces values
+// above MaxTimestamp to it. It parses the text itself because 2.01 * 1000 is
+// 2009.99… in floating point.
 func ParseTimestamp(s string) (Timestamp, bool) {
 	whole, frac := s, ""
 	for i := range len(s) {

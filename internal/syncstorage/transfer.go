@@ -2,30 +2,30 @@ package syncstorage
 
 import "holdfast/internal/fault"
 
-// Exported is a collection of an export, or one of the records behind it.
+// Exported is a collection of an export, or one of its records.
 type Exported struct {
 	Collection CollectionStamp
 	BSO        *BSO // nil: the collection itself
 }
 
-// Restore is a step of an import that keeps stamps.
+// Restore is a step of an import that preserves stamps.
 type Restore struct {
-	Modified Timestamp // of the collection where it was exported
-	Records  []BSO     // each id once; none is legal
+	Modified Timestamp // of the collection when it was exported
+	Records  []BSO     // unique IDs; may be empty
 }
 
 // Restored is the result of a Restore.
 type Restored struct {
 	Written
-	User  Timestamp // the user's stamp after it
-	Newer int       // records that have a later stamp here, and stayed
+	User  Timestamp // the user's stamp afterwards
+	Newer int       // records skipped because they have a later stamp here
 }
 
 // MaxStampAhead is how far a restored stamp may be ahead of the clock, in
 // milliseconds: the next write of the user has a later stamp.
 const MaxStampAhead = 24 * 3600 * 1000
 
-// Check refuses records that no export has, with fault.Invalid.
+// Check returns fault.Invalid for records that no export contains.
 func (r *Restore) Check(now Timestamp) error {
 	if err := checkStamp(r.Modified, now); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (r *Restore) Check(now Timestamp) error {
 	return nil
 }
 
-// CheckExported refuses a record that no export has, with fault.Invalid.
+// CheckExported returns fault.Invalid for a record that no export contains.
 func (b *BSO) CheckExported(now Timestamp) error {
 	switch {
 	case !ValidID(b.ID):
