@@ -380,7 +380,7 @@ func (c *Config) shortMaster() string {
 	if n == 0 || n >= minMasterSecret {
 		return ""
 	}
-	return fmt.Sprintf("%s has %d characters, fewer than %d: who guesses it can read and change the records of every user", masterSetting, n, minMasterSecret)
+	return fmt.Sprintf("%s has %s, fewer than %d: anyone who guesses it can read and change the records of every user", masterSetting, service.Count(int64(n), "character"), minMasterSecret)
 }
 
 // awaitSecrets verifies the secrets of services whose database server was away when

@@ -150,8 +150,8 @@ func (c *command) backup() *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Back up the SQLite databases and the secrets file while the server runs",
 		Long: "Copy the SQLite databases, each consistent in itself, and the secrets file to the new folder DIR\n" +
-			"while the server runs. The folder is named DIR.partial-… until it is complete. Databases on\n" +
-			"PostgreSQL and Spanner are not copied: use their own tools.\n\n" +
+			"while the server runs. The folder that DIR is in must exist. DIR is named DIR.partial-… until it is\n" +
+			"complete. Databases on PostgreSQL and Spanner are not copied: use their own tools.\n\n" +
 			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
 		Example: "  holdfast backup /var/backups/holdfast/$(date +%F)",
 		Args:    service.Args("DIR"),
