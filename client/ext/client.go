@@ -29,15 +29,15 @@ func StaticToken(token string) TokenSource {
 // Client is a client of one server. It is safe for concurrent use once its
 // fields are set.
 type Client struct {
-	// HTTP makes the requests; http.DefaultClient as New returns it. A timeout of
-	// it would end exports and questions that wait for changes.
+	// HTTP sends the requests. New sets it to http.DefaultClient. Do not set its
+	// Timeout: it would end exports and requests that wait for changes.
 	HTTP *http.Client
 
-	// Retries is how often a request is repeated at most; 4 as New returns it.
+	// Retries is the maximum number of retries of a request. New sets it to 4.
 	Retries int
 
-	// MaxWait is how long the server may let a request wait before it is repeated:
-	// if it asks for more, the error is returned. One minute as New returns it.
+	// MaxWait is the longest wait before a retry. If the server asks for more, the
+	// error is returned. New sets it to one minute.
 	MaxWait time.Duration
 
 	base   string
@@ -45,7 +45,7 @@ type Client struct {
 }
 
 // New returns a client of the server at a base URL, such as
-// https://holdfast.example.org: what is before /ext/v1.
+// https://holdfast.example.org, without /ext/v1.
 func New(baseURL string, tokens TokenSource) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -60,8 +60,7 @@ func New(baseURL string, tokens TokenSource) (*Client, error) {
 	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: strings.TrimRight(baseURL, "/"), tokens: tokens}, nil
 }
 
-// Install is an install of an extension, by its UUID: the one that the tokens
-// are for.
+// Install returns the install with this UUID, for which the tokens must be valid.
 func (c *Client) Install(id string) Install {
 	return Install{client: c, path: "/ext/v1/installs/" + url.PathEscape(id)}
 }

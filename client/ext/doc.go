@@ -6,17 +6,18 @@
 //	settings := install.Records("settings")
 //	meta, err := settings.Put(ctx, "theme", ext.Put{Value: map[string]any{"dark": true}})
 //
-// An answer that is an error is an *Error; errors.Is(err, ext.CodeNotFound)
-// tells what it is, also of one item of several.
+// If the server refuses a request, the error is an *Error. Compare its code with
+// errors.Is(err, ext.CodeNotFound), which also matches the cause if one item of several
+// failed.
 //
-// A request that was refused because there were too many is repeated when the
-// server says that it may be. When the server or the network is in trouble it is
-// not known what a request came to: then reads, puts and deletes without a precondition,
-// batches and increments are repeated, which do no harm twice; other writes
-// return the error.
+// The client retries a request that the server refused with 429, after the time that the
+// server asks for. After a 408, 502, 503 or 504, or a network error, the server may have
+// done the request. So the client retries only what is safe to repeat: reads, puts and
+// deletes without a precondition, and batches and increments, which carry an idempotency
+// key. Other writes return the error.
 //
-// The types of what is sent and received are generated from the server's
-// description of its API, which it serves at /ext/openapi.json.
+// The types of requests and responses are generated from the server's OpenAPI
+// description, which it serves at /ext/openapi.json.
 package ext
 
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config oapi-codegen.yaml ../../internal/extstorage/httpapi/openapi.json

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Precondition is what must be so of a record for a request to be done; when it is not,
-// the error has the code REVISION_MISMATCH and the record's revision.
+// Precondition is a condition on a record. If it does not hold, the request is not done
+// and the error has the code REVISION_MISMATCH and the record's current revision.
 type Precondition func(*preconditions)
 
 type preconditions struct {
@@ -23,23 +23,23 @@ type preconditions struct {
 	match, noneMatch string
 }
 
-// IfRevision wants the record to have a revision.
+// IfRevision requires the record to have this revision; 0: not to exist.
 func IfRevision(revision int64) Precondition {
 	return func(g *preconditions) { g.revision = &revision }
 }
 
-// IfAbsent wants that there is no record.
+// IfAbsent requires that the record does not exist.
 func IfAbsent() Precondition { return IfRevision(0) }
 
-// IfMatch wants the record to have an entity tag, as answers have it, quotes
-// included. Other than a revision it never meets another life of the key.
+// IfMatch requires the record to have this ETag, with its quotes, as in answers. Unlike
+// a revision, an ETag is never reused after the record is deleted.
 func IfMatch(etag string) Precondition { return func(g *preconditions) { g.match = etag } }
 
-// IfPresent wants that there is a record.
+// IfPresent requires that the record exists.
 func IfPresent() Precondition { return IfMatch("*") }
 
-// IfNoneMatch wants the record to have another entity tag. It is for requests of
-// one record only.
+// IfNoneMatch requires the record to have another ETag. Only requests for one record
+// support it.
 func IfNoneMatch(etag string) Precondition { return func(g *preconditions) { g.noneMatch = etag } }
 
 func collect(list []Precondition) (g preconditions) {
