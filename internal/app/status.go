@@ -108,6 +108,8 @@ func (s *serverStatus) page(base string) []byte {
 				put("<pre>%s</pre>\n<p>to</p>\n", one.Setting)
 			}
 			put("<pre>%s</pre>\n", one.Address)
+		} else if one.text != "" {
+			put("<p>%s.</p>\n", one.text)
 		}
 		if one.guide != "" {
 			put("<p>Guide: the file <code>%s</code> that comes with Holdfast.</p>\n", one.guide)

@@ -52,6 +52,7 @@ func TestStatusPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"<pre>identity.sync.tokenserver.uri</pre>", "<pre>" + s.URL + "/1.0/sync/1.5</pre>", "<pre>" + s.URL + "/ext/v1</pre>",
+		"<p>Stores the encrypted records of browsers. Firefox gets its address at sign-in.</p>",
 		`<meta name="viewport"`, "color-scheme: light dark", "is ready", `href="https://docs.example/?a=1&amp;b=&#34;2"`, "docs/extension-storage.md",
 	} {
 		if !strings.Contains(a.Body, want) {

@@ -6,6 +6,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -123,7 +124,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		return service.Hint{
 			Text: "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" +
 				base + "/ext/v1/installs/INSTALL",
-			Lines: []string{"holdfast ext token --tenant TENANT --install INSTALL --namespace settings=rw"},
+			Lines: []string{os.Args[0] + " ext token --tenant TENANT --install INSTALL --namespace settings=rw"},
 		}
 	}
 	opened.Client = func(base string) service.Client {

@@ -208,7 +208,7 @@ type Hint struct {
 // Client says what clients of a service are configured with. Everybody can read it.
 type Client struct {
 	Title   string // the service as its users call it
-	Text    string // what to do with the setting or the address
+	Text    string // what to do with the setting or the address; without an address, what the service does
 	Setting string // name of the client's setting; "" when it has none
 	Address string
 	Guide   string // file of the guide, which comes with the server

@@ -146,7 +146,9 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		p.Active, p.Idle, p.Max = db.Connections()
 		return p
 	}
-	opened.Client = func(string) service.Client { return service.Client{Title: "Firefox Sync storage"} }
+	opened.Client = func(string) service.Client {
+		return service.Client{Title: "Firefox Sync storage", Text: "Stores the encrypted records of browsers. Firefox gets its address at sign-in"}
+	}
 	if s.onSpanner() {
 		opened.SweepNote = "expired records and batches: Spanner removes them by itself"
 		opened.Start, opened.Inspect = s.warnOfEmulator, s.inspectEmulator
