@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// layout is how a media type puts the records of a listing one after another.
+// layout is how a media type arranges the records of a listing.
 type layout struct {
 	media                     string
 	open, between, after, end string
@@ -18,8 +18,8 @@ var (
 )
 
 // negotiate chooses the layout of a listing by Accept: the one with the greater
-// quality, JSON when they are equal or nothing is said. ok is false when
-// neither is acceptable.
+// quality, or JSON if they are equal or there is no header. ok is false if neither
+// is acceptable.
 func negotiate(h http.Header) (l layout, ok bool) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -32,8 +32,8 @@ func negotiate(h http.Header) (l layout, ok bool) {
 	return asJSON, json > 0
 }
 
-// quality is what Accept gives a media type of application: that of its most
-// specific range, 0 when none matches.
+// quality returns the quality of an application media type in Accept: that of the
+// most specific matching range, or 0.
 func quality(accept, media string) float64 {
 	q, best := 0.0, 0
 	for part := range strings.SplitSeq(accept, ",") {
@@ -54,8 +54,7 @@ func quality(accept, media string) float64 {
 	return q
 }
 
-// qvalue is the q parameter of a media range; one that is malformed counts as
-// not acceptable.
+// qvalue parses the q parameter of a media range; a malformed one counts as 0.
 func qvalue(params string) float64 {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(p, "=")
@@ -63,7 +62,7 @@ func qvalue(params string) float64 {
 			continue
 		}
 		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err == nil && 0 <= q && q <= 1 { // NaN is neither
+		if err == nil && 0 <= q && q <= 1 { // excludes NaN
 			return q
 		}
 		return 0

@@ -11,9 +11,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// authenticate verifies who sent a request, which sets x.owner, and replaces its
-// body by one that fails when it is not the signed one. Every failure is fault.Denied: the
-// client then fetches a new token.
+// authenticate verifies the credentials of a request and sets x.owner. It replaces
+// the body by one that fails if it is not the signed one. Every error is
+// fault.Denied: the client then fetches a new token.
 func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -24,8 +24,8 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 		return err
 	}
 	claims, key, err := h.Keyring.Open(creds.ID, now)
-	// A client whose token has run out may still ask whether anything is new;
-	// it learns the server's time that way.
+	// A client with an expired token may still check for changes; that way it
+	// learns the server's time.
 	if err != nil && !(errors.Is(err, tokenlib.ErrExpired) && x.route.resource == infoCollections) {
 		return err
 	}
@@ -33,8 +33,8 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	if err := creds.Verify(key, signed, now, h.TimeSkew); err != nil {
 		return err
 	}
-	// 401, though another token of the same client will not help: it is the
-	// only answer upon which a client looks for its right node and user.
+	// 401, although another token of the same client does not help: it is the only
+	// status that makes a client look for its node and user again.
 	if claims.UID != x.route.uid {
 		return fault.New(fault.Denied, "the token is for another user")
 	}
@@ -47,11 +47,11 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	return nil
 }
 
-// ErrRevoked is the answer to tokens that were revoked before they expired. The client
-// then asks the tokenserver, which tells it why.
+// ErrRevoked means that a token was revoked before it expired. The client then
+// asks the tokenserver, which returns the reason.
 var ErrRevoked error = fault.New(fault.Denied, "the token is revoked because its account was denied or deleted")
 
-// checkRevoked returns ErrRevoked.
+// checkRevoked returns ErrRevoked if the token was revoked.
 func (h *Handler) checkRevoked(x *exchange) error {
 	if h.Revoked != nil && !x.purge && h.Revoked(x.owner) {
 		return ErrRevoked

@@ -5,9 +5,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// body reads the whole body of a request, which its collection's limit bounds:
-// half a list of lines would be a list, too. Then it takes a slot for the request, and
-// the memory that the work on the body needs.
+// body reads the whole body of a request, up to the limit of its collection,
+// because a truncated list of lines would be valid. Then it acquires a slot, and
+// the memory for processing the body.
 func (h *Handler) body(x *exchange) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
 	if err != nil {
@@ -22,18 +22,18 @@ func (h *Handler) body(x *exchange) ([]byte, error) {
 }
 
 const (
-	// smallBody is a body whose work is not charged: slots bound how many of them
-	// are worked on.
+	// smallBody is the size up to which processing a body is not charged: slots
+	// limit how many are processed.
 	smallBody = 4 << 10
 
-	// workCopies is how often the payloads of a body are in memory besides the body
-	// while they are written: twice on PostgreSQL, as an argument and as a message
-	// (BenchmarkLargePost there); one record of them on SQLite (BenchmarkLargeBody).
+	// workCopies is how many more copies of the payloads are in memory while they
+	// are written: two on PostgreSQL, an argument and a message (BenchmarkLargePost
+	// there); one record of them on SQLite (BenchmarkLargeBody).
 	workCopies = 2
 )
 
-// LargestRequest is the most memory that a request needs at once, in bytes: a POST as
-// large as the limits allow, or a listing that is gathered.
+// LargestRequest returns the maximum memory of one request in bytes: a POST of
+// maximum size, or a gathered listing.
 func LargestRequest(l ss.Limits) int64 {
 	body := l.MaxRequestBytes
 	for name := range l.Collections {

@@ -2,10 +2,9 @@ package httpapi
 
 import "net/http"
 
-// preflight answers a browser that asks what a page of another origin may send,
-// and lets pages of any origin read the answers. It comes before routing and
-// credentials: a browser sends no credentials with its question, and clients
-// ask about paths that do not exist.
+// preflight answers CORS preflight requests, and lets pages of any origin read all
+// answers. It runs before routing and authentication: browsers send no credentials
+// with preflights, and clients ask about paths that do not exist.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -10,24 +10,24 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// decoder reads the body of a PUT or POST, which it overwrites.
+// decoder parses the body of a PUT or POST, and overwrites it.
 type decoder struct {
 	body []byte
 	json jx.Decoder
 
-	// payloads holds all payloads one after the other, at the start of the body:
-	// unescaped they are never longer than what has been read of it.
+	// payloads holds all payloads in sequence, at the start of the body: unescaped
+	// they are never longer than the text parsed so far.
 	payloads []byte
 
-	most   int64               // records in a list
+	most   int64               // maximum number of records in a list
 	charge func(n int64) error // called before n more bytes are allocated for records
 }
 
-// errBody is any fault of a body as a whole; what exactly does not travel.
+// errBody is the error for any invalid body; clients get no details.
 var errBody = ss.ErrBody
 
-// record reads the body of a PUT: one object. Its id is optional and of no
-// effect, because the path says it; but it must be one.
+// record parses the body of a PUT: one object. Its id is optional and ignored,
+// because the path determines it, but must be valid.
 func (d *decoder) record(id string) (ss.Item, error) {
 	it, named, err := d.document(d.body)
 	if err != nil || named && !ss.ValidID(it.ID) {
@@ -37,7 +37,7 @@ func (d *decoder) record(id string) (ss.Item, error) {
 	return it, nil
 }
 
-// list reads the body of a POST in JSON: a list of objects with distinct ids.
+// list parses the body of a POST in JSON: a list of objects with distinct IDs.
 func (d *decoder) list() ([]ss.Item, error) {
 	if !isRoundTripSafe(d.body) {
 		return nil, errBody
@@ -64,8 +64,8 @@ func (d *decoder) list() ([]ss.Item, error) {
 	return items, nil
 }
 
-// lines reads the body of a POST in application/newlines: an object a line.
-// No line at all is a list without elements; an empty line is a fault.
+// lines parses the body of a POST in application/newlines: one object per line. A
+// body without lines is an empty list; an empty line is an error.
 func (d *decoder) lines() ([]ss.Item, error) {
 	var items []ss.Item
 	seen := ids{}
@@ -85,21 +85,22 @@ func (d *decoder) lines() ([]ss.Item, error) {
 }
 
 const (
-	// itemStep is how many records are charged to the budget of memory at once. Fewer
-	// than that, which most requests have, are not: slots bound them.
+	// itemStep is how many records are charged to the memory budget at once. Lists
+	// with fewer records, which most requests have, are not charged: slots limit
+	// them.
 	itemStep = 128
 
-	// itemBytes is what a record takes besides its payload, as BenchmarkManyRecords
-	// measures it (893): places in lists that grow by appending, in the set of ids, and
-	// in the answer.
+	// itemBytes is the memory of a record without its payload, as
+	// BenchmarkManyRecords measures it (893): elements of lists that grow by
+	// appending, of the set of IDs, and of the answer.
 	itemBytes = 896
 
-	// listedPerWritten is how many records a POST may have for each that it may write.
-	// Those that are too many come back as failed, which clients expect of some.
+	// listedPerWritten is how many records a POST may list for each record that it
+	// may write. The surplus is reported as failed, which clients can handle.
 	listedPerWritten = 100
 )
 
-// append appends a record, if there may be one more and there is memory for it.
+// append appends a record if the limit and the memory budget allow it.
 func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	if int64(len(items)) == d.most {
 		return nil, errManyRecords
@@ -112,8 +113,8 @@ func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	return append(items, it), nil
 }
 
-// ids are those of one request, which must not repeat: neither of two records
-// with one id could be listed as failed.
+// ids are the IDs of one request, which must be unique: the failed list could not
+// distinguish two records with the same ID.
 type ids map[string]struct{}
 
 func (s ids) add(id string) bool {
@@ -122,7 +123,7 @@ func (s ids) add(id string) bool {
 	return len(s) > n
 }
 
-// document reads a text that is one object.
+// document parses a text that is one object.
 func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	if !isRoundTripSafe(text) {
 		return it, false, errBody
@@ -135,5 +136,5 @@ func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
-// atEnd reports whether nothing but white space is left.
+// atEnd reports whether only white space is left.
 func (d *decoder) atEnd() bool { return errors.Is(d.json.Skip(), io.EOF) }

@@ -2,8 +2,8 @@ package httpapi
 
 import "net/http"
 
-// deleteAll wipes a user, whose next write starts a new life: nothing is left
-// that was ever modified.
+// deleteAll deletes all data of a user, including all stamps; the next write
+// starts over.
 func (h *Handler) deleteAll(x *exchange) error {
 	if err := h.Service.DeleteAll(x.in.Context(), x.owner, x.ask.If); err != nil {
 		return err
@@ -12,8 +12,8 @@ func (h *Handler) deleteAll(x *exchange) error {
 	return x.answer(http.StatusOK, []byte("null"))
 }
 
-// deleteCollection deletes a collection or, with ids, records of it. The body
-// is the stamp of the deletion.
+// deleteCollection deletes a collection or, with ids, records of it. The body is
+// the stamp of the deletion.
 func (h *Handler) deleteCollection(x *exchange) error {
 	if x.query.Has("ids") {
 		w, err := h.Service.DeleteBSOs(x.in.Context(), x.owner, x.ask, splitIDs(x.query.Get("ids")))
@@ -27,7 +27,7 @@ func (h *Handler) deleteCollection(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	// The addressed resource was modified at Previous before it went.
+	// Previous is the modified time of the deleted resource.
 	x.modified(w.Previous)
 	x.notBefore(w.Modified)
 	return x.answer(http.StatusOK, w.Modified.Append(nil))

@@ -9,33 +9,33 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// encoder encodes records into a buffer that does not grow, because its capacity is
-// what the request is charged for. It sends the buffer whenever it is full.
+// encoder encodes records into a buffer of fixed capacity, which the request is
+// charged for. It sends the buffer whenever it is full.
 type encoder struct {
 	w    http.ResponseWriter
 	b    []byte
-	sent bool // something has been sent
+	sent bool // some data has been sent
 	err  error
 }
 
 const (
 	// pieceBytes is the free space in which a piece of a record is encoded without
-	// looking at what it needs.
+	// further checks.
 	pieceBytes = 1 << 10
 
-	// escaped is how many bytes a byte may become: \u0000.
+	// escaped is the maximum number of bytes for one byte: \u0000.
 	escaped = 6
 )
 
-// bufferFor is a buffer for records of n bytes, an eighth of which may be quotes that
-// have to be escaped.
+// bufferFor returns the buffer size for records of n bytes, an eighth of which may
+// be quotes that must be escaped.
 func bufferFor(n int) int { return n + n/8 + 4*pieceBytes }
 
-// encoders are used again, for their buffers.
+// encoders is a pool of encoders with their buffers.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// newEncoder returns an encoder with a buffer of at least n bytes, and not many times
-// as much.
+// newEncoder returns an encoder with a buffer of at least n bytes, and not much
+// more.
 func newEncoder(w http.ResponseWriter, n int) *encoder {
 	e := encoders.Get().(*encoder)
 	e.w = w
@@ -45,16 +45,16 @@ func newEncoder(w http.ResponseWriter, n int) *encoder {
 	return e
 }
 
-// close drops what is in the buffer. The encoder must not be used any more.
+// close drops the contents of the buffer. The encoder must not be used afterwards.
 func (e *encoder) close() {
-	if cap(e.b) > 4*streamBytes { // more than most answers need
+	if cap(e.b) > 4*streamBytes { // larger than most answers require
 		return
 	}
 	*e = encoder{b: e.b[:0]}
 	encoders.Put(e)
 }
 
-// flush sends what is in the buffer.
+// flush sends the contents of the buffer.
 func (e *encoder) flush() {
 	if e.err == nil {
 		_, e.err = e.w.Write(e.b)
@@ -69,19 +69,19 @@ func (e *encoder) need(n int) {
 	}
 }
 
-// literal appends text that is in no need of escapes.
+// literal appends text that needs no escapes.
 func (e *encoder) literal(text string) {
 	e.need(len(text))
 	e.b = append(e.b, text...)
 }
 
-// id appends the id of a record, of at most 64 bytes.
+// id appends the ID of a record, of at most 64 bytes.
 func (e *encoder) id(id string) {
 	e.need(pieceBytes)
 	e.b = appendString(e.b, id)
 }
 
-// record appends a record as appendBSO does.
+// record appends a record like appendBSO.
 func (e *encoder) record(r *ss.BSO) {
 	if pieceBytes+escaped*len(r.Payload) <= cap(e.b)-len(e.b) {
 		e.b = appendBSO(e.b, r)
@@ -101,8 +101,8 @@ func (e *encoder) record(r *ss.BSO) {
 	e.b = appendTail(e.b, r)
 }
 
-// pieceOf is how much of s to encode at once: at most n bytes, and no part of a
-// character.
+// pieceOf returns how much of s to encode at once: at most n bytes, without
+// splitting a character.
 func pieceOf(s []byte, n int) int {
 	if len(s) <= n {
 		return len(s)
@@ -112,10 +112,10 @@ func pieceOf(s []byte, n int) int {
 			return i
 		}
 	}
-	return n // that is no UTF-8
+	return n // not UTF-8
 }
 
-// appendHead appends a record as far as its payload.
+// appendHead appends a record up to its payload.
 func appendHead(b []byte, r *ss.BSO) []byte {
 	b = append(b, `{"id":`...)
 	b = appendString(b, r.ID)
@@ -124,7 +124,7 @@ func appendHead(b []byte, r *ss.BSO) []byte {
 	return append(b, `,"payload":`...)
 }
 
-// appendTail appends what is behind the payload.
+// appendTail appends the part of a record after the payload.
 func appendTail(b []byte, r *ss.BSO) []byte {
 	if r.SortIndex.Set {
 		b = append(b, `,"sortindex":`...)

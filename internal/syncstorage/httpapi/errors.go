@@ -20,7 +20,7 @@ const (
 	codeSize       = 17
 )
 
-// refusal is an error that names its own answer, for what only HTTP knows.
+// refusal is an error with its own HTTP status and code.
 type refusal struct {
 	status int
 	code   int
@@ -45,7 +45,7 @@ var (
 	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "malformed query string"}
 )
 
-// statusOf maps an error to the status and the integer of its answer.
+// statusOf maps an error to the status and the code of its answer.
 func statusOf(err error) (status, code int) {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.status, own.code
@@ -68,14 +68,14 @@ func statusOf(err error) (status, code int) {
 	case fault.Denied:
 		return http.StatusUnauthorized, codeUnknown
 	case fault.Conflict, fault.Unavailable:
-		// 409 is in the protocol and old clients mishandle it.
+		// the protocol has 409, but old clients mishandle it
 		return http.StatusServiceUnavailable, codeUnknown
 	}
 	return http.StatusInternalServerError, codeUnknown
 }
 
-// WriteError answers with an error in the protocol's form, without the headers
-// that only the service's own answers have: see Handler.WriteError.
+// WriteError writes an error in the format of the protocol, without the headers
+// that only answers of the service have: see Handler.WriteError.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		status := http.StatusPreconditionFailed

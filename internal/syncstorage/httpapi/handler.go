@@ -18,29 +18,29 @@ type Handler struct {
 	Service  *ss.Service
 	Keyring  *tokenlib.Keyring
 	Clock    clock.Clock
-	TimeSkew time.Duration // how far a client's clock may be off
+	TimeSkew time.Duration // maximum difference between the clocks of client and server
 
-	// Backoff, when not nil, is how long clients should wait before their next
-	// sync, 0 for no time: the load of the server.
+	// Backoff, if not nil, returns how long clients should wait before their next
+	// sync because of the server's load; 0 means no delay.
 	Backoff func() time.Duration
-	// Revoked, when not nil, reports whether tokens of an owner are refused though
-	// they have not expired. It is called for each request, twice for writes.
+	// Revoked, if not nil, reports whether the unexpired tokens of an owner are
+	// revoked. It is called for each request, twice for writes.
 	Revoked func(ss.Owner) bool
 }
 
-// exchange is a request and its answer under way.
+// exchange is the state of a request and its answer.
 type exchange struct {
 	in    *http.Request
 	out   http.ResponseWriter
 	route route
 	query url.Values
 	owner ss.Owner
-	purge bool       // by the tokenserver, for which no token is revoked
-	ask   ss.Request // the collection, the precondition, the moment of arrival
+	purge bool       // the tokenserver deletes a user's data; revocation does not apply
+	ask   ss.Request // the collection, the precondition, the time of arrival
 }
 
-// Serve is the service's web.Handler: after an error that comes in the middle of a
-// listing the connection must be cut.
+// Serve is the service's web.Handler. After an error in the middle of a listing
+// the connection must be closed.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient
@@ -58,8 +58,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// WriteError is the service's web.ErrorWriter. Together with the errors of Serve it
-// writes those of the listener: a panic, a server that sheds load.
+// WriteError is the service's web.ErrorWriter. Besides errors of Serve it writes
+// those of the listener, such as panics and load shedding.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())
@@ -67,7 +67,7 @@ func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) 
 	WriteError(w, r, err)
 }
 
-// greet sets what every answer has: the time, and whether to come less often.
+// greet sets the headers of every answer: the time and the backoff.
 func (h *Handler) greet(w http.ResponseWriter, now time.Time) {
 	w.Header().Set("X-Weave-Timestamp", ss.At(now).String())
 	if h.Backoff == nil {
@@ -88,7 +88,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 		return err
 	}
 	if x.route.resource == infoConfiguration {
-		return act(h, x) // as public as the limits themselves
+		return act(h, x) // the limits are public
 	}
 	if err = h.authenticate(x, at, now); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	if x.ask.If, err = precondition(x.in.Header); err != nil {
 		return err
 	}
-	if m := x.in.Method; m != http.MethodPut && m != http.MethodPost { // those read their body first
+	if m := x.in.Method; m != http.MethodPut && m != http.MethodPost { // PUT and POST read their body first
 		if err := h.acquireSlot(x); err != nil {
 			return err
 		}
@@ -109,8 +109,8 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	return act(h, x)
 }
 
-// acquireSlot takes a slot for the request. Its body, and the wait for the slot, may
-// have taken longer than the token was good.
+// acquireSlot acquires a slot for the request. It checks the token again, which
+// may have expired while the body arrived or the request waited for the slot.
 func (h *Handler) acquireSlot(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
@@ -118,26 +118,26 @@ func (h *Handler) acquireSlot(x *exchange) error {
 	return h.checkRevoked(x)
 }
 
-// modified says when the addressed resource was last modified.
+// modified sets when the addressed resource was last modified.
 func (x *exchange) modified(ts ss.Timestamp) {
 	x.out.Header().Set("X-Last-Modified", ts.String())
 	x.notBefore(ts)
 }
 
-// notBefore makes sure that X-Weave-Timestamp is not before a stamp that the
-// answer speaks of: stamps may be ahead of the clock.
+// notBefore makes sure that X-Weave-Timestamp is not before a stamp in the answer:
+// stamps may be ahead of the clock.
 func (x *exchange) notBefore(ts ss.Timestamp) {
 	if x.ask.Now < ts {
 		x.out.Header().Set("X-Weave-Timestamp", ts.String())
 	}
 }
 
-// records says how many items the answer has.
+// records sets the number of items in the answer.
 func (x *exchange) records(n int) {
 	x.out.Header().Set("X-Weave-Records", strconv.Itoa(n))
 }
 
-// stored says how much more the collection written may hold, where there is a
+// stored sets how many more bytes the written collection may store, if there is a
 // quota.
 func (h *Handler) stored(x *exchange, w ss.Written) {
 	if left := w.Quota.Remaining(w.Used); left.Set {
@@ -145,7 +145,7 @@ func (h *Handler) stored(x *exchange, w ss.Written) {
 	}
 }
 
-// answer writes a whole answer.
+// answer writes a complete answer.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSON(x.out, status, body)
 	return nil

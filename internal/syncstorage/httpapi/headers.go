@@ -9,8 +9,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// precondition reads X-If-Modified-Since and X-If-Unmodified-Since, of which a
-// request may have one.
+// precondition parses X-If-Modified-Since or X-If-Unmodified-Since; a request may
+// have only one of them.
 func precondition(h http.Header) (p ss.Precondition, err error) {
 	if p.ModifiedSince, err = moment(h, "X-If-Modified-Since"); err != nil {
 		return p, err
@@ -36,7 +36,8 @@ func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error
 	return ss.Some(v), nil
 }
 
-// declared reads the X-Weave headers with which a client says what it sends.
+// declared parses the X-Weave headers in which a client declares the size of its
+// request.
 func declared(h http.Header) (d ss.Declared, err error) {
 	for _, f := range [...]struct {
 		name string
@@ -64,10 +65,10 @@ func declared(h http.Header) (d ss.Declared, err error) {
 const (
 	typeJSON     = "application/json"
 	typeNewlines = "application/newlines"
-	typeText     = "text/plain" // of old clients, who mean JSON
+	typeText     = "text/plain" // from old clients, which send JSON
 )
 
-// mediaType is the Content-Type without parameters, in lower case.
+// mediaType returns the Content-Type without parameters, in lower case.
 func mediaType(h http.Header) string {
 	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(t))

@@ -7,7 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// collections answers when each collection was last modified.
+// collections answers with the modified time of each collection.
 func (h *Handler) collections(x *exchange) error {
 	cs, err := h.Service.Collections(x.in.Context(), x.owner, x.ask.If)
 	if err != nil {
@@ -22,14 +22,14 @@ func (h *Handler) collections(x *exchange) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// counts answers how many records each collection has.
+// counts answers with the number of records of each collection.
 func (h *Handler) counts(x *exchange) error {
 	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
 		return strconv.AppendInt(b, c.Records, 10)
 	})
 }
 
-// usage answers how many kilobytes each collection takes.
+// usage answers with the size of each collection in kilobytes.
 func (h *Handler) usage(x *exchange) error {
 	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
 		return appendKB(b, c.Bytes)
@@ -54,8 +54,8 @@ func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUs
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// quota answers [used, limit] of the user in kilobytes, over all collections; the
-// limit is null unless there is one that is enforced.
+// quota answers with the user's [used, limit] in kilobytes over all collections;
+// the limit is null unless a limit is enforced.
 func (h *Handler) quota(x *exchange) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {

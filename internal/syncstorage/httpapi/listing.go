@@ -35,10 +35,10 @@ func (h *Handler) list(x *exchange) error {
 	return form.send(x, l, e, q.Full)
 }
 
-// open reads a listing, and returns it when there is memory for it and for its encoder.
-// How much that is shows only then. If it has to wait, it drops the listing and reads
-// it again, so that what waits has nothing; what is read meanwhile, the connections of
-// the database bound.
+// open reads a listing, and returns it once there is memory for it and for its
+// encoder, whose size is known only then. If it has to wait, it drops the listing
+// and reads it again, so that a waiting request holds nothing; the database
+// connections limit concurrent reads.
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
@@ -68,7 +68,7 @@ func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) 
 	}
 }
 
-// bufferOf is the buffer with which a listing is sent.
+// bufferOf returns the buffer size for sending a listing.
 func bufferOf(l *ss.Listing, full bool) int {
 	switch {
 	case !l.Gathered:
@@ -80,7 +80,7 @@ func bufferOf(l *ss.Listing, full bool) int {
 	}
 }
 
-// listing reads what a listing is asked for. Unknown arguments are ignored.
+// listing parses the query of a listing. Unknown arguments are ignored.
 func (x *exchange) listing() (*ss.Query, error) {
 	v := x.query
 	q := &ss.Query{Collection: x.ask.Collection, If: x.ask.If, Now: x.ask.Now, Full: v.Has("full")}
@@ -105,7 +105,7 @@ func (x *exchange) listing() (*ss.Query, error) {
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "limit must be a whole number")
 		}
-		q.Limit = ss.Some(int(min(n, math.MaxInt32))) // as good as none, and fits every engine
+		q.Limit = ss.Some(int(min(n, math.MaxInt32))) // no effective limit, and every engine supports it
 	}
 	if v.Has("offset") {
 		if q.Offset, err = ss.ParseOffset(v.Get("offset")); err != nil {
@@ -115,7 +115,7 @@ func (x *exchange) listing() (*ss.Query, error) {
 	return q, nil
 }
 
-// bound reads newer or older.
+// bound parses newer or older.
 func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) {
 	if !v.Has(name) {
 		return ts, nil
@@ -127,7 +127,7 @@ func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) 
 	return ss.Some(t), nil
 }
 
-// splitIDs reads a list of ids; one without any is not nil.
+// splitIDs parses a list of IDs; an empty list is not nil.
 func splitIDs(s string) []string {
 	list := []string{}
 	for id := range strings.SplitSeq(s, ",") {
@@ -138,10 +138,10 @@ func splitIDs(s string) []string {
 	return list
 }
 
-// send answers with the records. One listing that is in memory goes out whole and with
-// its length, unless most of its characters have to be escaped; a streamed one as the
-// buffer fills. Its error is the store's, or the client's who does not take the answer;
-// in both cases part of it may be out already.
+// send writes the records. A listing in memory is sent whole with its length,
+// unless most of its characters need escapes; a streamed one is sent as the buffer
+// fills. It returns an error of the store, or of a client that does not read the
+// answer; in both cases part of it may have been sent.
 func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)
@@ -170,7 +170,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	}
 	e.literal(f.end)
 	if !e.sent {
-		l.Close() // all is in the buffer, and the client may take its time
+		l.Close() // everything is in the buffer, and the client may be slow
 		web.ReleaseMemory(x.out, int64(l.Memory))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
@@ -179,10 +179,10 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 }
 
 const (
-	// streamBytes is the buffer of a listing that is streamed.
+	// streamBytes is the buffer size of a streamed listing.
 	streamBytes = 256 << 10
 
-	// streamCopies is how often the largest record of a stream is in memory: as the
-	// engine has read it, and as the store hands it over.
+	// streamCopies is how many copies of the largest record of a stream are in
+	// memory: as the engine has read it, and as the store returns it.
 	streamCopies = 2
 )

@@ -11,9 +11,10 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// object reads one object; named says that it has an id. A syntax error, or an
-// id that is no string, is the body's; any other wrong type and an unknown key
-// are the record's, and become its Reason. The first wins.
+// object parses one object; named reports whether it has an ID. A syntax error, or
+// an ID that is not a string, makes the body invalid. Any other wrong type or an
+// unknown key makes the record invalid, and becomes its Reason; the first one
+// counts.
 func (d *decoder) object() (it ss.Item, named bool, err error) {
 	fail := func(reason string) {
 		if it.Reason == "" {
@@ -64,7 +65,8 @@ func (d *decoder) object() (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
-// field is a key that an object may have once, as a bit; unknown ones have none.
+// field is a known key of an object as a bit, to detect duplicates; unknown keys
+// have none.
 type field uint8
 
 const (
@@ -72,7 +74,7 @@ const (
 	fieldPayload
 	fieldSortIndex
 	fieldTTL
-	fieldModified // this one and the next are legal and of no effect
+	fieldModified // this field and the next are allowed but ignored
 	fieldCollection
 
 	fieldUnknown field = 0
@@ -96,12 +98,12 @@ func fieldOf(key []byte) field {
 	return fieldUnknown
 }
 
-// clip cuts an unknown key to what can stand in an answer.
+// clip shortens an unknown key for use in an answer.
 func clip(key []byte) string {
 	return strings.ToValidUTF8(string(key[:min(len(key), 64)]), "")
 }
 
-// id reads an id; null is none.
+// id parses an ID; null means none.
 func (d *decoder) id() (id string, named bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -113,7 +115,7 @@ func (d *decoder) id() (id string, named bool, err error) {
 	return "", false, errBody
 }
 
-// payload reads a string or null; ok is false when it is something else.
+// payload parses a string or null; ok is false for other types.
 func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -132,8 +134,8 @@ func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
 }
 
-// integer reads a number without fraction and exponent, or null. Whole numbers
-// that do not fit are cut to the ends of int64, which no bound allows.
+// integer parses a number without fraction and exponent, or null. Numbers that
+// overflow become the ends of int64, which are outside all limits.
 func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -146,7 +148,7 @@ func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	if err != nil {
 		return v, false, err
 	}
-	if bytes.ContainsAny(raw, ".eE") { // ParseInt calls a long one out of range before it sees these
+	if bytes.ContainsAny(raw, ".eE") { // ParseInt reports a long number as out of range before it finds these
 		return v, false, nil
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// post writes records, or has a part in a batch.
+// post writes records, or stages or commits a batch.
 func (h *Handler) post(x *exchange) error {
 	d, err := declared(x.in.Header)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *Handler) post(x *exchange) error {
 	return x.answer(status, appendPosted(nil, &p))
 }
 
-// batch reads the arguments batch and commit.
+// batch parses the arguments batch and commit.
 func (x *exchange) batch() (b ss.BatchQuery, err error) {
 	v := x.query
 	if b.Batch = v.Has("batch"); b.Batch && !strings.EqualFold(v.Get("batch"), "true") {
@@ -51,7 +51,7 @@ func (x *exchange) batch() (b ss.BatchQuery, err error) {
 	return b, nil
 }
 
-// items reads the body of a POST.
+// items parses the body of a POST.
 func (h *Handler) items(x *exchange) ([]ss.Item, error) {
 	var read func(*decoder) ([]ss.Item, error)
 	switch mediaType(x.in.Header) {

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// isRoundTripSafe reports whether a client gets back what is in a text: it is UTF-8,
-// and every surrogate in its escapes has its other half. A decoder would put
-// U+FFFD in place of what is not.
+// isRoundTripSafe reports whether clients get a text back unchanged: it is UTF-8,
+// and every escaped surrogate is part of a pair. A decoder would replace the rest
+// by U+FFFD.
 func isRoundTripSafe(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
@@ -21,7 +21,7 @@ func isRoundTripSafe(text []byte) bool {
 		text = text[i:]
 		switch unit := surrogate(text); {
 		case unit == 0:
-			text = text[2:] // any other escape, an escaped backslash too
+			text = text[2:] // any other escape, including an escaped backslash
 		case unit < 0xdc00 && surrogate(text[6:]) >= 0xdc00:
 			text = text[12:]
 		default:
@@ -30,7 +30,7 @@ func isRoundTripSafe(text []byte) bool {
 	}
 }
 
-// surrogate is the code unit of an escape at the start of the text, if it is a
+// surrogate returns the code unit of an escape at the start of the text if it is a
 // surrogate, and 0 otherwise.
 func surrogate(text []byte) uint64 {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {

@@ -11,12 +11,12 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is what a path under /1.5/{uid} addresses.
+// resource is the target of a path under /1.5/{uid}.
 type resource uint8
 
 const (
 	nothing resource = iota
-	user             // the root and /storage: everything of the user
+	user             // the root and /storage: all data of the user
 	infoCollections
 	infoCounts
 	infoUsage
@@ -26,10 +26,10 @@ const (
 	bso
 )
 
-// action answers a request to a resource.
+// action handles a request for a resource.
 type action func(*Handler, *exchange) error
 
-// actions are the methods that each resource has.
+// actions maps each resource to its methods.
 var actions = [...]map[string]action{
 	nothing:           {},
 	user:              {http.MethodDelete: (*Handler).deleteAll},
@@ -50,7 +50,7 @@ var actions = [...]map[string]action{
 	},
 }
 
-// action finds what the request asks for; errMethod comes with the header
+// action returns the action for the request. With errMethod it sets the header
 // Allow.
 func (x *exchange) action() (action, error) {
 	methods := actions[x.route.resource]
@@ -74,8 +74,8 @@ type route struct {
 	id         string
 }
 
-// inside returns what follows /1.5 in a raw path. Users of the old all-in-one
-// server, which had storage under /storage/1.5, need not change a setting.
+// inside returns the part of a raw path after /1.5. It also accepts /storage/1.5,
+// the prefix of the old all-in-one server, so its users need not change a setting.
 func inside(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
 	return rest, ok && strings.HasPrefix(rest, "/")
@@ -87,9 +87,9 @@ func Owns(path string) bool {
 	return ok
 }
 
-// parseRoute reads a raw path, as it stood in the request line: ids may hold
-// any printable character, an escaped slash and ".." too, so nothing may have
-// cleaned or decoded the path before.
+// parseRoute parses the raw path of the request line: IDs may contain any
+// printable character, including an escaped slash and "..", so the path must not
+// have been cleaned or decoded before.
 func parseRoute(path string) (rt route) {
 	rest, ok := inside(path)
 	segments, err := web.Segments(rest)
@@ -135,8 +135,8 @@ func info(name string) resource {
 	return nothing
 }
 
-// Label names the route of a raw path for metrics and logs, without anything
-// that a user chose.
+// Label returns the route of a raw path for metrics and logs, without
+// client-chosen parts.
 func Label(path string) string {
 	if !Owns(path) {
 		return "other"
