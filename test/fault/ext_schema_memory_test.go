@@ -39,7 +39,7 @@ func hostileSchema(i int) string {
 }
 
 func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
-	h := openHouse(t, 0, data, append(vars, "HOLDFAST_EXTSTORAGE__SCHEMA_MEMORY="+strconv.Itoa(schemaMemoryLimit))...)
+	h := openHouse(t, 0, data, append(vars, memoryVar, "HOLDFAST_EXTSTORAGE__SCHEMA_MEMORY="+strconv.Itoa(schemaMemoryLimit))...)
 	namespaces := map[string]string{}
 	for i := range hostileSchemas {
 		namespaces[fmt.Sprint("ns", i)] = "rw"
@@ -96,7 +96,7 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 
 	peak := h.resident("VmHWM")
 	t.Logf("%d MB at the peak, %d puts of the neighbour", peak>>20, puts)
-	if most := int64(schemaMemoryLimit + besideBudget); peak > most {
+	if most := int64(requestMemory + schemaMemoryLimit + besideBudget); peak > most {
 		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, most>>20)
 	}
 	h.server.AwaitAnswer("/metrics", func(_ int, metrics string) bool {
