@@ -4,24 +4,24 @@ export type ErrorCode = components["schemas"]["ErrorCode"];
 /** A place in a value that its schema refuses. */
 export type SchemaFailure = components["schemas"]["SchemaFailure"];
 
-/** An answer that is not a success. What the server did not say is undefined. */
+/** A request that the server refused. Members that do not apply are undefined. */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
-  /** The server's code; UNKNOWN: the answer is not Holdfast's, but of something in between. */
+  /** The server's code; UNKNOWN if the answer is not from Holdfast, but for example from a proxy. */
   readonly code: ErrorCode | "UNKNOWN";
   readonly status: number;
-  /** Of the record whose precondition did not hold; 0: there is no record. */
+  /** With REVISION_MISMATCH: the current revision of the record; 0: it does not exist. */
   readonly currentRevision: number | undefined;
   /** Whether the same request may succeed later, without any change. */
   readonly retryable: boolean | undefined;
-  /** Where in the request it is: a JSON pointer into the body, or "/" and a parameter's name. */
+  /** The place in the request: a JSON pointer into the body, or "/" and a parameter's name. */
   readonly pointer: string | undefined;
   /** With LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, and what was sent or would be used, when that is known. */
   readonly limit: number | undefined;
   readonly size: number | undefined;
   /** Why a schema refuses the value: up to 20 places, of which `pointer` and the message are the first. */
   readonly failures: readonly SchemaFailure[];
-  /** Of the item or operation that failed, with BULK_PARTIAL_FAILURE; `cause` is its own code. */
+  /** With BULK_PARTIAL_FAILURE: the index of the item that failed, from 0; `cause` is its own code. */
   readonly index: number | undefined;
   override readonly cause: ErrorCode | undefined;
   /** Seconds after which the same request may succeed. */

@@ -22,21 +22,21 @@ export type Schema = Schemas["Schema"];
 export type SchemaReport = Schemas["SchemaReport"];
 
 export interface ClientOptions {
-  /** Where the server is, as https://holdfast.example.org, with the prefix of its public URL if it has one. */
+  /** The address of the server, such as https://holdfast.example.org, with the path prefix of its public URL if it has one, without /ext/v1. */
   baseUrl: string;
-  /** The install that the token names, a UUID. */
+  /** The UUID of the install that the token is for. */
   install: string;
-  /** A token, or what has one: it is asked before every request, and keeps a token for as long as it is good. */
+  /** A token, or a function that returns one. The client calls it before every request, so cache the token until it expires. */
   token: string | (() => string | Promise<string>);
-  /** How often a request is sent again, see the README; 3. */
+  /** Maximum number of retries of a request; default 3. The README says what is retried. */
   retries?: number;
-  /** The longest Retry-After, in seconds, that is waited for instead of thrown; 60. */
+  /** Longest Retry-After, in seconds, that the client waits for; default 60. If the server asks for more, the error is thrown. */
   maxWait?: number;
   /** Reads the JSON of answers, instead of JSON.parse, which rounds numbers over 2^53. */
   parse?: (text: string) => unknown;
   /** Writes the JSON of requests, instead of JSON.stringify, which has no numbers over 2^53. */
   stringify?: (value: unknown) => string;
-  /** Instead of the global one. */
+  /** Used instead of the global fetch. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
@@ -44,11 +44,11 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** What must be true of the record, or REVISION_MISMATCH is thrown. */
+/** Conditions on the record. If one does not hold, nothing is written and REVISION_MISMATCH is thrown. */
 export interface Precondition extends CallOptions {
-  /** Its revision; 0: there is none. */
+  /** The record has this revision; 0: it does not exist. */
   ifRevision?: number;
-  /** Its etag, which unlike a revision is never given twice; "*": there is one. */
+  /** The record has this etag, which unlike a revision is never reused; "*": it exists. */
   ifMatch?: string;
 }
 
@@ -61,9 +61,9 @@ export interface PutOptions extends Precondition {
 export interface IncrementOptions extends Precondition {
   min?: number;
   max?: number;
-  /** Make the record and the objects on the way, with a 0 to begin with. */
+  /** Create the record and the objects around the number if they are missing; a missing number counts as 0. */
   create?: boolean;
-  /** The same one for the same increment; made up when left out. */
+  /** Use the same key to repeat the same increment; generated if left out. */
   idempotencyKey?: string;
 }
 
@@ -91,7 +91,7 @@ function checkBaseURL(baseUrl: unknown): void {
 
 export class Client {
   /**
-   * The whole API by its paths, typed, with nothing of this client's: no token, no retries, no errors that are thrown.
+   * A typed client of the whole API by paths. It sends no token, does not retry and does not throw.
    */
   readonly raw: Fetch<paths>;
   /** @internal */
@@ -119,7 +119,7 @@ export class Client {
     return new Namespace(this, name);
   }
 
-  /** Does all operations or none, in their order. */
+  /** Does all operations in order, or none. */
   async batch(ops: BatchOp[], { signal, idempotencyKey = newKey() }: CallOptions & { idempotencyKey?: string } = {}): Promise<BatchOpResult[]> {
     const { results } = await this.call<Schemas["BatchResult"]>(true, signal, (headers) =>
       this.raw.POST("/ext/v1/installs/{install}/batch", {
@@ -132,9 +132,10 @@ export class Client {
   }
 
   /**
-   * Changes of all namespaces that the token may read, in their order, a page at a time. Behind the last one it waits for more,
-   * `wait` seconds in one request; with wait 0 it ends there. `nextSince` of a page is where another reader goes on. When the
-   * server has forgotten the changes behind `since` it throws CHANGES_EXPIRED: begin with `lastChange`, and read everything anew.
+   * Yields the changes of all namespaces that the token may read, in order, a page at a time. After the last one it waits for
+   * further changes, `wait` seconds in each request; with wait 0 it ends. To continue later, pass the `nextSince` of the last page
+   * as `since`. If the server no longer has the changes after `since`, it throws CHANGES_EXPIRED: call `lastChange`, read all
+   * records, and continue from that number.
    */
   async *changes({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
     if (limit === 0) {
@@ -163,7 +164,7 @@ export class Client {
     }
   }
 
-  /** The number of the last change: the `since` of who reads everything after having asked for it. */
+  /** The number of the last change. Call it before you read all records, then pass it to `changes` as `since`. */
   async lastChange({ signal }: CallOptions = {}): Promise<number> {
     const { nextSince } = await this.call<ChangeList>(true, signal, (headers) =>
       this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query: { limit: 0 } }, ...text(headers, signal) }),
@@ -177,7 +178,7 @@ export class Client {
     );
   }
 
-  /** The namespaces with records that the token names. */
+  /** The namespaces that have records and that the token may access. */
   async namespaces({ signal }: CallOptions = {}): Promise<Schemas["NamespaceUsage"][]> {
     const { namespaces } = await this.call<Schemas["NamespaceList"]>(true, signal, (headers) =>
       this.raw.GET("/ext/v1/installs/{install}/namespaces", { params: { path: this.install }, ...text(headers, signal) }),
@@ -211,7 +212,7 @@ export class Namespace {
     return { ...this.path, key };
   }
 
-  /** undefined: there is no such record. */
+  /** Returns the record, or undefined if it does not exist. */
   async get<T = unknown>(key: string, { signal }: CallOptions = {}): Promise<StoredRecord<T> | undefined> {
     const path = this.at(key);
     try {
@@ -224,7 +225,7 @@ export class Namespace {
     }
   }
 
-  /** Replaces value, metadata and time to live. */
+  /** Creates or replaces a record: value, metadata and time to live. */
   async put(key: string, value: unknown, { metadata, ttlSeconds, schemaVersion, ...precondition }: PutOptions = {}): Promise<RecordMeta> {
     const path = this.at(key);
     const { ifRevision, signal } = precondition;
@@ -234,7 +235,7 @@ export class Namespace {
     );
   }
 
-  /** Without a precondition it does not matter whether there is a record. */
+  /** Deletes a record. Without a precondition, it is no error if the record does not exist. */
   async delete(key: string, precondition: Precondition = {}): Promise<void> {
     const path = this.at(key);
     await this.client.call(!isConditional(precondition), precondition.signal, (headers) =>
@@ -254,7 +255,7 @@ export class Namespace {
     );
   }
 
-  /** Adds to the number at a JSON pointer of the value. It happens once, however often it has to be sent. */
+  /** Adds to the number at a JSON pointer of the value. It is done once, even if the request is retried. */
   async increment(key: string, pointer: string, by: number, options: IncrementOptions = {}): Promise<IncrementResult> {
     const path = this.at(key);
     const { min, max, create, ifRevision, idempotencyKey = newKey(), signal } = options;
@@ -268,7 +269,7 @@ export class Namespace {
     );
   }
 
-  /** Puts up to 20 records, all or none. */
+  /** Puts up to 20 records, all or nothing. */
   async bulkPut(items: PutItem[], { signal }: CallOptions = {}): Promise<BulkPutResult["items"]> {
     const path = this.path;
     const result = await this.client.call<BulkPutResult>(!items.some(isConditional), signal, (headers) =>
@@ -277,7 +278,7 @@ export class Namespace {
     return result.items;
   }
 
-  /** All records in the order of their keys; values and metadata where they are asked for. */
+  /** Yields all records in the order of their keys; with values and metadata if the options say so. */
   async *list<T = unknown>(options: ListOptions = {}): AsyncGenerator<ListItem<T>, void, void> {
     for (let cursor = options.cursor; ; ) {
       const page = await this.page<T>({ ...options, ...defined({ cursor }) });
@@ -289,7 +290,7 @@ export class Namespace {
     }
   }
 
-  /** One page of the list; its `nextCursor` leads to the next one. */
+  /** Returns one page of the list. Pass its `nextCursor` as `cursor` for the next page. */
   page<T = unknown>({ signal, ...query }: ListOptions = {}): Promise<{ items: ListItem<T>[]; nextCursor: string | null }> {
     const path = this.path;
     return this.client.call(true, signal, (headers) =>
@@ -300,7 +301,7 @@ export class Namespace {
 
 const schemas = "/ext/v1/installs/{install}/namespaces/{namespace}/schemas";
 
-/** JSON Schemas of a namespace. Values are held against the one that is active. */
+/** The JSON Schemas of a namespace. Values are validated by the active one. */
 export class NamespaceSchemas {
   private readonly path: { install: string; namespace: string };
 
@@ -312,7 +313,7 @@ export class NamespaceSchemas {
     this.path = { ...client.install, namespace };
   }
 
-  /** All schemas, the newest first. */
+  /** Yields all schemas, newest first. */
   async *list(options: SchemaListOptions = {}): AsyncGenerator<Schema, void, void> {
     for (let cursor = options.cursor; ; ) {
       const page = await this.page({ ...options, ...defined({ cursor }) });
@@ -324,7 +325,7 @@ export class NamespaceSchemas {
     }
   }
 
-  /** One page of the list; its `nextCursor` leads to the next one. */
+  /** Returns one page of the list. Pass its `nextCursor` as `cursor` for the next page. */
   page({ signal, ...query }: SchemaListOptions = {}): Promise<Schemas["SchemaList"]> {
     return this.client.call(true, signal, (headers) =>
       this.client.raw.GET(schemas, { params: { path: this.path, query }, ...text(headers, signal) }),
@@ -338,7 +339,7 @@ export class NamespaceSchemas {
     );
   }
 
-  /** Keeps a draft under the next version. */
+  /** Registers a schema as a draft, with the next version number. */
   async register(schema: Schemas["SchemaDocument"], { signal }: CallOptions = {}): Promise<Schema> {
     return this.client.call(false, signal, (headers) =>
       this.client.raw.POST(schemas, { params: { path: this.path }, ...text(headers, signal), body: { schema } }),
@@ -353,8 +354,8 @@ export class NamespaceSchemas {
   }
 
   /**
-   * What a schema would change, and what it says of the records that are there. The server checks them in pieces; the
-   * report is about all of them, or those behind a cursor.
+   * Reports how a schema differs from the active one, and which stored records it would refuse. The server checks records in
+   * parts; the report is about all of them, or about those after `cursor`.
    */
   async check(what: Schemas["SchemaCheckRequest"], { signal }: CallOptions = {}): Promise<SchemaReport> {
     let checked = 0;
