@@ -16,7 +16,7 @@
 //   - recorded: every write carries a stamp that is greater than every stamp
 //     of its user before, also when the machine's clock steps back.
 //
-// This package holds the types, the rules and the Store interface. Backends
-// are in its folders sqlite and postgres, HTTP is in httpapi, and the contract
-// of a backend is the suite in storetest.
+// This package holds the types, the rules and the Store interface. The backends
+// are in the packages sqlite, postgres and spanner, HTTP is in httpapi, and the
+// test suite in storetest defines the contract of a backend.
 package syncstorage

@@ -6,22 +6,22 @@ import (
 	"holdfast/internal/fault"
 )
 
-// maxEmail is what the column users.email holds, in bytes.
+// maxEmail is the maximum length of the column users.email in bytes.
 const maxEmail = 255
 
-// Account is whose rows a step touches: an account of the accounts server. It
-// comes from a verified token or from the operator.
+// Account identifies an account of the accounts server. It comes from a verified
+// token or from the operator.
 type Account struct {
-	FxAUID string // the account's id at the accounts server
-	Domain string // the setting fxa_email_domain, the second half of Email
+	FxAUID string // ID of the account at the accounts server
+	Domain string // the setting fxa_email_domain, the part of Email after the @
 }
 
-// Email is the key of the account in the table users. It is not an address:
-// nobody's mail is known here.
+// Email returns the key of the account in the table users. It is not a real
+// address; the server knows none.
 func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
-// Check refuses, with fault.Denied, an account without a name, the zero
-// Account among them, and one that the tables cannot hold.
+// Check returns fault.Denied for an account without a name, such as the zero
+// Account, and for one that the tables cannot store.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
 		return fault.New(fault.Denied, "the account ID is empty")
@@ -32,14 +32,14 @@ func (a Account) Check() error {
 	return nil
 }
 
-// IsAccountID reports whether s has the shape of an account's id at the accounts
+// IsAccountID reports whether s has the form of an account ID of the accounts
 // server: 16 bytes in lower-case hexadecimal digits.
 func IsAccountID(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// ParseAccount reads an account as an operator names it: by its id, or by id
-// and domain as they stand in the table users.
+// ParseAccount parses an account as operators name it: by its ID, or by ID and
+// domain as in the table users.
 func ParseAccount(s, domain string) (Account, error) {
 	a := Account{FxAUID: strings.TrimSuffix(s, "@"+domain), Domain: domain}
 	if err := a.Check(); err != nil {
@@ -48,8 +48,8 @@ func ParseAccount(s, domain string) (Account, error) {
 	return a, nil
 }
 
-// accountOf is the account that a row of users belongs to. A row of another
-// domain, left from before the setting changed, keeps its own.
+// accountOf returns the account of a row of users. A row from before a change of
+// the domain setting keeps its own domain.
 func accountOf(email string) Account {
 	i := strings.LastIndexByte(email, '@')
 	if i < 0 {
@@ -58,7 +58,7 @@ func accountOf(email string) Account {
 	return Account{FxAUID: email[:i], Domain: email[i+1:]}
 }
 
-// printable reports whether s is of visible ASCII, no space.
+// printable reports whether s consists of visible ASCII without spaces.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -7,37 +7,38 @@ import (
 	"time"
 )
 
-// Purger deletes what a storage node keeps for a user. Deleting what is not
-// there is no error. A storage that is keyed by account and key id must leave
-// everything when u.KeysLive is set: its key is that of the living user too.
+// Purger deletes a user's data on a storage node. Deleting absent data is not an
+// error. A storage that is keyed by account and key ID must not delete anything if
+// u.KeysLive is set, because the current user has the same key.
 type Purger interface {
 	Purge(ctx context.Context, u DueUser) error
 }
 
-// maxCleanupPages bounds how far one Cleanup looks past rows that cannot be
-// cleaned, on a node that is away without being marked down.
+// maxCleanupPages limits how far one Cleanup reads past rows that cannot be
+// cleaned up, on a node that is unreachable without being marked down.
 const maxCleanupPages = 100
 
-// tokenMargin is how long after the end of its tokens a storage user may still
-// write: the clock of a node may be slow, and a request that began with a good token
-// may take its time.
+// tokenMargin is how long a storage user may still write after its tokens have
+// expired: the clock of a node may be slow, and a request with a valid token may
+// take time.
 const tokenMargin = 10 * time.Minute
 
-// TokenLife is how long after its last token a storage user may write.
+// TokenLife returns how long a storage user may write after its last token was
+// issued.
 func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
-// deadlines are what is due at now. No row is forgotten while tokens of its storage
-// user are good: nothing would lead to what they write after that.
+// deadlines returns what is due at now. A row is kept while tokens of its storage
+// user are valid; otherwise nothing would lead to data that they write later.
 func (s *Service) deadlines(now time.Time) Deadlines {
 	life := s.conf.TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.conf.ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes the storage of users that were replaced longer ago than the
-// grace, then their rows, at most limit, and returns how many. Of an account that
-// was deleted it does so when its tokens have expired. A node that
-// fails is left alone for the rest of the run; the error says which did, and
-// does not mean that nothing was done.
+// Cleanup deletes the data and then the rows of users that were replaced longer
+// ago than the grace period, at most limit, and returns their number. For deleted
+// accounts it does so when their tokens have expired. A node that fails is skipped
+// for the rest of the run; the error names it, and other nodes may have been
+// cleaned up.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -79,8 +80,8 @@ func joined(failed map[string]error) error {
 	return errors.Join(all...)
 }
 
-// remove deletes a replaced user: first the data, then the row, so that what
-// fails in between is found again.
+// remove deletes a replaced user: first the data, then the row, so that the next
+// run finds it again after a failure.
 func (s *Service) remove(ctx context.Context, u DueUser) error {
 	if err := s.purge(ctx, u); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (s *Service) remove(ctx context.Context, u DueUser) error {
 	return s.store.Forget(ctx, u.UID)
 }
 
-// purge deletes what a node keeps for a user.
+// purge deletes a user's data on its node.
 func (s *Service) purge(ctx context.Context, u DueUser) error {
 	p := s.purger(u)
 	if p == nil {
@@ -100,8 +101,8 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 	return nil
 }
 
-// purger is who deletes the user's storage, nil when there is nothing to
-// delete: the node is gone, or what it keeps under the key is in use.
+// purger returns the Purger for the user's data, or nil if there is nothing to
+// delete: the node was removed, or the data under the key is in use.
 func (s *Service) purger(u DueUser) Purger {
 	switch {
 	case u.Node == "":
@@ -114,14 +115,14 @@ func (s *Service) purger(u DueUser) Purger {
 	return s.remote
 }
 
-// IsLocal reports whether this server has the user's storage.
+// IsLocal reports whether this server stores the user's data.
 func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota gives a new storage user the quota that the account had as another. It
-// is done before the first token of the new user is given out, and again until the old
-// user is cleaned up, so that nothing is lost when a server stops in between.
+// inheritQuota gives a new storage user the own quota of the account's previous
+// one. It runs before the first token is issued, and again until the old user is
+// cleaned up, so that the quota survives a crash in between.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil
@@ -130,7 +131,7 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	if err != nil {
 		return err
 	}
-	var from []User // the newest first
+	var from []User // newest first
 	for i := range st.Users {
 		if o := &st.Users[i]; o.UID != u.UID && o.Replaced && !o.IsDeleted() && s.IsLocal(o) {
 			from = append(from, *o)
@@ -142,11 +143,11 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	return s.inherit(ctx, from, u)
 }
 
-// DeleteAccount deletes what the storage users of an account store, at once and
-// without a grace, and returns how many they are. The account may come back as a new
-// one. The rows stay until their tokens have expired, and Cleanup then deletes what
-// was written with these meanwhile: the nodes may know nothing of the deletion. So
-// it also does what a DeleteAccount that was interrupted has left.
+// DeleteAccount deletes the data of all storage users of an account, at once and
+// without a grace period, and returns their number. The account may come back as a
+// new one. The rows stay until their tokens have expired, and Cleanup then deletes
+// what was written with these meanwhile, because nodes may not know of the
+// deletion. It also completes an interrupted DeleteAccount.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()
 	users, err := s.store.Delete(ctx, a, now)
@@ -156,7 +157,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	ended := s.deadlines(now).Deleted.UnixMilli()
 	for i := range users {
 		u := DueUser{User: users[i]}
-		if u.NodeID == s.conf.SpannerNodeID { // it may have signed in again, with the same keys
+		if u.NodeID == s.conf.SpannerNodeID { // the account may have signed in again with the same keys
 			st, err := s.store.AccountState(ctx, a)
 			if err != nil {
 				return i, err
@@ -174,7 +175,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	return len(users), nil
 }
 
-// keysLive reports whether an unreplaced row has the key id of u.
+// keysLive reports whether an unreplaced row has the key ID of u.
 func (st *AccountState) keysLive(u *User) bool {
 	for i := range st.Users {
 		if o := &st.Users[i]; !o.Replaced && o.KeyID() == u.KeyID() {

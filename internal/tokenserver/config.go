@@ -11,9 +11,8 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config is the settings of the service. The names are those of the reference
-// server, so that its operators find what they know; the defaults are of
-// production.
+// Config holds the settings of the service. Names are those of the reference
+// server, so that its operators recognize them; defaults are for production.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve sign-ins at /1.0/sync/1.5."`
 
@@ -45,7 +44,7 @@ type Config struct {
 	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that still uses the account's old keys. At least until the user's tokens have expired."`
 }
 
-// JWK is a public key of the accounts server, in the fields of its JSON.
+// JWK is a public key of the accounts server, with the fields of its JSON.
 type JWK struct {
 	KTY       string `toml:"kty" doc:"Key type: RSA."`
 	Alg       string `toml:"alg" doc:"Algorithm: RS256 or unset."`
@@ -56,7 +55,7 @@ type JWK struct {
 	E         string `toml:"e" doc:"Exponent in base64url."`
 }
 
-// IsSet reports whether there is a key at all.
+// IsSet reports whether a key is configured.
 func (k JWK) IsSet() bool { return k != JWK{} }
 
 // DefaultConfig returns the section's defaults.
@@ -78,7 +77,7 @@ func DefaultConfig() Config {
 // IsEnabled reports whether the service is configured to be served.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// Check reports every setting that cannot be used.
+// Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
 	problems := c.Database.Check()
 	must := func(ok bool, key, what string) {
@@ -107,7 +106,7 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// maxCount is what the INTEGER columns of nodes hold.
+// maxCount is the maximum of the INTEGER columns of nodes.
 const maxCount = 1<<31 - 1
 
 func (k JWK) usable() bool {

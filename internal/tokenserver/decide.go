@@ -8,9 +8,9 @@ import (
 	"holdfast/internal/fault"
 )
 
-// SignIn is a browser of an account that wants a token.
+// SignIn is a request of a browser for a token.
 type SignIn struct {
-	Generation Mark // the account's, from the access token
+	Generation Mark // generation of the account, from the access token
 	Keys       KeyID
 	Now        time.Time
 
@@ -19,43 +19,43 @@ type SignIn struct {
 	SpannerNode int64   // the setting spanner_node_id; 0: nodes are chosen by load
 }
 
-// AccountState is what the tables say of an account.
+// AccountState is the stored state of an account.
 type AccountState struct {
 	Access Access
-	Users  []User // at most MaxUsers, the newest CreatedAt first
+	Users  []User // at most MaxUsers, ordered by CreatedAt, newest first
 }
 
-// Op is what a sign-in does to the table users.
+// Op is the effect of a sign-in on the table users.
 type Op uint8
 
-// The operations.
+// Kinds of effects.
 const (
 	Keep   Op = iota // nothing
-	Update           // the unreplaced row gets a new generation or time of keys
-	Insert           // a new row, hence a new storage user
+	Update           // the unreplaced row gets a new generation or key time
+	Insert           // a new row, and so a new storage user
 )
 
-// Plan is what a backend has to write for a sign-in, in one transaction.
+// Plan is what a backend must write for a sign-in, in one transaction.
 type Plan struct {
 	Op Op
-	// User is the current row as the sign-in leaves it. With Insert its UID,
-	// and with Allocate its node, are still to come.
+	// User is the current row after the sign-in. With Insert its UID is not set
+	// yet, and with Allocate its node is not.
 	User User
-	// Allocate: the row needs a node, chosen by Allocate.
+	// Allocate means that the row needs a node from Allocate.
 	Allocate bool
-	// Replace: the account has other rows that are not replaced; they are now,
-	// at User.CreatedAt. Without Insert that mends what a process left that
-	// does not lock accounts as we do.
+	// Replace means that other unreplaced rows of the account become replaced at
+	// User.CreatedAt. Without Insert that repairs what a process left that does not
+	// lock accounts the way this service does.
 	Replace bool
 }
 
 // Idle reports whether there is nothing to write.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide is the rules of a sign-in, in their order. A refusal is a *Refusal
-// and writes nothing to users; NotAdmitted is recorded for the operator.
+// Decide applies the rules of a sign-in in order. A refusal is a *Refusal and
+// writes nothing to users; NotAdmitted is recorded for the operator.
 func Decide(st AccountState, s SignIn) (Plan, error) {
-	// The newest row must look the newest also when the clock stepped back.
+	// The new row must be the newest even if the clock was set back.
 	created := millis(s.Now)
 	if len(st.Users) > 0 {
 		created = max(created, st.Users[0].CreatedAt+1)
@@ -86,8 +86,8 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 	return st.follow(current, s, created), nil
 }
 
-// dropDeleted leaves out the rows of before the operator deleted the account: it
-// comes back as one that was never here.
+// dropDeleted removes the rows from before the operator deleted the account, which
+// then counts as new.
 func (st *AccountState) dropDeleted() {
 	if slices.ContainsFunc(st.Users, func(u User) bool { return u.IsDeleted() }) {
 		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
@@ -98,15 +98,15 @@ func (st *AccountState) dropDeleted() {
 // generation or a time of keys that is later: all that follow would be refused.
 const maxAhead = 24 * time.Hour
 
-// Records reports whether the operator is told of a refusal. Whom they have
-// denied by name they know.
+// Records reports whether a refusal is recorded for the operator. Refusals of
+// accounts denied by name are not.
 func (st *AccountState) Records(refusal error) bool {
 	var r *Refusal
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
-// decideRetired lets an account that was deleted in only with a token of that
-// very generation, which no accounts server gives out.
+// decideRetired accepts a deleted account only with a token of exactly that
+// generation, which no accounts server issues.
 func decideRetired(current *User, s SignIn) (Plan, error) {
 	if s.Generation != At(Retired) {
 		return Plan{}, &Refusal{Reason: BadGeneration}
@@ -120,7 +120,7 @@ func decideRetired(current *User, s SignIn) (Plan, error) {
 	return Plan{User: *current}, nil
 }
 
-// current is the row that counts: the greatest generation, then the newest.
+// current returns the current row: the greatest generation, then the newest.
 func (st *AccountState) current() *User {
 	best := &st.Users[0]
 	for i := range st.Users[1:] {
@@ -133,7 +133,7 @@ func (st *AccountState) current() *User {
 	return best
 }
 
-// pastState reports whether the account has left this client state behind.
+// pastState reports whether the client state is an earlier one of the account.
 func (st *AccountState) pastState(current *User, state string) bool {
 	for i := range st.Users {
 		if u := &st.Users[i]; u.ClientState == state && u.ClientState != current.ClientState {
@@ -143,7 +143,7 @@ func (st *AccountState) pastState(current *User, state string) bool {
 	return false
 }
 
-// The protocol's words for what is wrong with a client state.
+// Messages of the protocol for an invalid client state.
 const (
 	stateEmpty        = "empty string"
 	stateStale        = "stale value"
@@ -151,8 +151,8 @@ const (
 	stateNoKeys       = "new value with no keys_changed_at change"
 )
 
-// checkSignIn compares a sign-in with the current row. The order is the protocol's:
-// clients and their tests see which rule spoke first.
+// checkSignIn compares a sign-in with the current row. The protocol defines the
+// order: clients and their tests depend on which rule fails first.
 func checkSignIn(current *User, past bool, s SignIn) error {
 	generation := Mark{current.Generation, true}
 	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
@@ -180,8 +180,8 @@ func checkSignIn(current *User, past bool, s SignIn) error {
 	return nil
 }
 
-// follow plans what a sign-in that passed the rules changes. A new row is created
-// at the moment created.
+// follow plans the changes of an accepted sign-in. New rows get the creation time
+// created.
 func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	next := *current
 	next.Generation = nextGeneration(current, s)
@@ -191,8 +191,8 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	p := Plan{Op: Keep, User: next}
 	switch {
 	case s.Keys.ClientState != current.ClientState || current.homeless():
-		// New keys make a new storage user, on the same node, which is what
-		// resets the storage after a password was lost.
+		// New keys create a new storage user on the same node. That resets the
+		// storage after a lost password.
 		p.Op, p.Allocate = Insert, current.homeless()
 		p.User.UID = 0
 		p.User.ClientState = s.Keys.ClientState
@@ -210,8 +210,8 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	return p
 }
 
-// nextGeneration is the account's generation after the sign-in. A token
-// without one still shows by newer keys that the account has moved on.
+// nextGeneration returns the account's generation after the sign-in. Newer keys
+// advance it even if the token has no generation.
 func nextGeneration(current *User, s SignIn) int64 {
 	keys := s.Keys.ChangedAt.Value
 	switch {

@@ -7,50 +7,50 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Scope is what an access token must be good for.
+// Scope is the scope that an access token must have.
 const Scope = "https://identity.mozilla.com/apps/oldsync"
 
-// Identity is what a verified access token says.
+// Identity holds the claims of a verified access token.
 type Identity struct {
 	FxAUID     string
 	Generation Mark
 }
 
-// ErrAccountsAway is the answer when neither keys nor a verdict can be had
-// from the accounts server. It is not the browser's fault: a refusal would
-// make it ask for the password.
+// ErrAccountsAway means that the accounts server returned neither keys nor a
+// verification result. It is not a refusal, because a refusal would make the
+// browser ask for the password.
 var ErrAccountsAway error = fault.New(fault.Unavailable, "the accounts server is unavailable")
 
-// Verifier judges what the accounts server has signed. Its errors are
-// *Refusal with BadCredentials and ErrAccountsAway.
+// Verifier verifies what the accounts server has signed. Its errors are *Refusal
+// with BadCredentials and ErrAccountsAway.
 type Verifier interface {
-	// AccessToken verifies the bearer token of a sign-in, its Scope included.
+	// AccessToken verifies the bearer token of a sign-in, including its Scope.
 	AccessToken(ctx context.Context, token string) (Identity, error)
 
-	// Events verifies a security event token and returns what it reports.
+	// Events verifies a security event token and returns its events.
 	Events(ctx context.Context, token string) ([]Event, error)
 }
 
-// Event is something that happened to an account.
+// Event is an event of an account.
 type Event struct {
 	Kind   EventKind
 	FxAUID string
-	At     int64 // PasswordChanged: when, in ms since 1970
+	At     int64 // for PasswordChanged: time in ms since 1970
 }
 
-// EventKind is what happened.
+// EventKind is the kind of an event.
 type EventKind uint8
 
-// The kinds.
+// Kinds of events.
 const (
-	OtherEvent      EventKind = iota // nothing that concerns us
-	AccountDeleted                   // the account is gone for good
-	PasswordChanged                  // tokens from before are void
+	OtherEvent      EventKind = iota // not relevant for this service
+	AccountDeleted                   // the account was deleted permanently
+	PasswordChanged                  // earlier tokens are no longer valid
 )
 
 var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 
-// String is the kind as it stands in logs and metrics.
+// String returns the name of the kind in logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
 // generation is the least generation that is accepted after the event, which is

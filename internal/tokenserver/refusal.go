@@ -2,19 +2,19 @@ package tokenserver
 
 import "holdfast/internal/fault"
 
-// Reason is why somebody is not let in, in the protocol's distinctions: a
-// browser acts on them (asks for the password again, fetches a new access
-// token, waits for its keys).
+// Reason is why a sign-in is refused, as the protocol distinguishes it. Browsers
+// react to it: they ask for the password again, fetch a new access token, or wait
+// for their keys.
 type Reason uint8
 
-// The reasons.
+// Reasons.
 const (
-	BadCredentials   Reason = iota // the access token, or a key id of the wrong form
-	BadKeyID                       // no key id, or one that is no text
-	BadClientState                 // keys that do not follow on those that were seen
+	BadCredentials   Reason = iota // invalid access token, or a malformed key ID
+	BadKeyID                       // missing key ID, or one that is not text
+	BadClientState                 // keys that do not follow the known ones
 	BadGeneration                  // a token from before the account's last change
-	BadKeysChangedAt               // a time of the keys that does not follow on those that were seen
-	NotAdmitted                    // the operator does not have this account here
+	BadKeysChangedAt               // a key time that does not follow the known ones
+	NotAdmitted                    // the operator does not admit the account
 )
 
 var reasons = [...]string{
@@ -22,14 +22,13 @@ var reasons = [...]string{
 	"invalid-generation", "invalid-keysChangedAt", "new-users-disabled",
 }
 
-// String is the reason as the protocol spells it.
+// String returns the reason as the protocol spells it.
 func (r Reason) String() string { return reasons[r] }
 
-// Refusal is the answer to a sign-in that is not let in. Its code is
-// fault.Denied.
+// Refusal is the error of a refused sign-in. Its code is fault.Denied.
 type Refusal struct {
 	Reason Reason
-	Detail string // the protocol's words, where it has more than the reason
+	Detail string // the protocol's message, if it is more specific than the reason
 	Cause  error  // for logs; never holds a token
 }
 

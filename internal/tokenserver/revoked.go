@@ -1,14 +1,14 @@
 package tokenserver
 
-// Revoked is whose tokens are refused though they have not expired. Its zero value
-// is nobody's.
+// Revoked is the set of users whose unexpired tokens are revoked. The zero value
+// is empty.
 type Revoked struct {
 	accounts map[string]struct{}      // by FxAUID
-	users    map[storageUser]struct{} // of accounts that may have others
+	users    map[storageUser]struct{} // individual users of accounts that may have other, valid ones
 }
 
-// storageUser is one of an account: a node may serve the storage users of several
-// tokenservers, which give out the same UIDs.
+// storageUser identifies a user together with its account: a node may serve
+// several tokenservers, which issue the same UIDs.
 type storageUser struct {
 	fxaUID string
 	uid    int64
@@ -30,7 +30,7 @@ func (r *Revoked) RevokeUser(u *User) {
 	r.users[storageUser{u.Account().FxAUID, u.UID}] = struct{}{}
 }
 
-// Has reports whether the tokens of a storage user are refused.
+// Has reports whether the tokens of a storage user are revoked.
 func (r *Revoked) Has(fxaUID string, uid int64) bool {
 	if len(r.accounts) > 0 {
 		if _, ok := r.accounts[fxaUID]; ok {

@@ -161,8 +161,8 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 // maxInvocation is the maximum length of an X-Invocation-Id in bytes.
 const maxInvocation = 128
 
-// envelope reads what is asked for and does it. What it takes of the rates is
-// only known when it has been read, so the body comes first.
+// envelope reads an envelope and executes its operation. It reads the body before
+// charging the rate, because the operation determines the cost.
 func (x *exchange) envelope() error {
 	if err := x.hasMedia(typeJSON); err != nil {
 		return err
