@@ -18,6 +18,11 @@ import (
 type credentials struct {
 	Endpoint string
 	sign     func(*http.Request) error
+
+	// retries is how often a request is sent again that is answered with 503. Servers
+	// that write the time into records, in hundredths of a second, refuse a second write
+	// of a collection in one.
+	retries int
 }
 
 // patience is how long a request may take: a server that hangs ends the run.
@@ -72,13 +77,21 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 	return all, hangUp, nil
 }
 
+// retryPause is how long a request rests before it is sent again.
+const retryPause = 5 * time.Millisecond
+
 // send makes a signed request and returns the answer's body, which is good
 // until the next. Anything but success is an error, and so is another number
 // of records than named.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
-	c.body.Reset()
-	err := c.exchange(ctx, method, path, body, records, &c.body)
-	return c.body.Bytes(), err
+	for tries := 0; ; tries++ {
+		c.body.Reset()
+		err := c.exchange(ctx, method, path, body, records, &c.body)
+		if !errors.Is(err, errBusy) || tries >= c.retries {
+			return c.body.Bytes(), err
+		}
+		time.Sleep(retryPause)
+	}
 }
 
 // exchange is send for an answer that is not to be kept.

@@ -56,12 +56,21 @@ func (o *options) withPeer(_ context.Context, fn func(*side) error) error {
 	e := &engine{name: "peer"}
 	u, _ := url.Parse(o.peer) // parse has checked it
 	s := &server{engine: e, listen: u.Host, theirs: o.peerPIDs, next: 1}
-	return fn(&side{name: o.peer, service: &syncLoad{secret: o.peerSecret}, engine: e, server: s})
+	return fn(&side{name: o.peer, service: peerLoad{&syncLoad{secret: o.peerSecret}}, engine: e, server: s})
 }
 
 // service is the one that is measured in a part.
 func (o *options) service(part string) service {
 	return &o.services[slices.IndexFunc(o.services, func(e entry) bool { return e.part == part })]
+}
+
+// peerLoad is Sync at a peer, whose clients try again when they are told to.
+type peerLoad struct{ *syncLoad }
+
+func (w peerLoad) owner(s *server, n int) (credentials, error) {
+	c, err := w.syncLoad.owner(s, n)
+	c.retries = 100
+	return c, err
 }
 
 // checkPeer checks the flags about a peer.

@@ -61,7 +61,7 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 		return credentials{}, err
 	}
 	node := "http://" + s.listen
-	token, key, err := keyring.Mint(tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour), Origin: "holdfast"})
+	token, key, err := keyring.Mint(tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
 	return credentials{
 		Endpoint: fmt.Sprintf("%s/1.5/%d", node, uid),
 		sign:     func(req *http.Request) error { return hawk.SignHTTP(req, token, key, time.Now(), "") },

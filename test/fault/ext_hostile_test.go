@@ -219,7 +219,8 @@ func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	clients.Go(func() { h.piecemeal(in, keys) })
 	clients.Wait() // requests are bounded
 	beside.stop()
-	h.server.AwaitAnswer("/metrics", func(_ int, body string) bool { return loaded(body) == 0 })
+	// A blocked piece of 16 KiB has its 16 s and three graces: see TestStalledReaders.
+	h.server.AwaitLong(2*bound, "/metrics", func(_ int, body string) bool { return loaded(body) == 0 })
 	peak := h.resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)
 	if peak > loadMemory {
