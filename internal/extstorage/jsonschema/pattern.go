@@ -101,7 +101,7 @@ func ranges(re *syntax.Regexp) int {
 // rangesOfClass is an upper bound for the ranges of \p{L}, the largest class.
 const rangesOfClass = 750
 
-// likelyRanges estimates, before parsing, a lower bound for the ranges that the
+// likelyRanges estimates, before parsing, an upper bound for the ranges that the
 // classes of an expression expand to beyond their text. Parsing takes memory for
 // each range. A wide case-insensitive range takes a millisecond, so it counts as
 // many ranges as take that long.
