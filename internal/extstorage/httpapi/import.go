@@ -72,7 +72,7 @@ type importer struct {
 	keys    map[ext.Position]bool
 }
 
-// imports imports an export. Each step is all or nothing, and counts as a write
+// imports stores the records and schemas of an export. Each step is all or nothing, and counts as a write
 // for the rate limit, for which an import waits. Steps before a failure remain.
 // Existing records are not changed, so the same file can be imported again.
 func (x *exchange) imports() error {

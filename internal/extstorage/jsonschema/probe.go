@@ -36,7 +36,7 @@ type prober struct {
 	wrong    bool // leaves have a type that no subschema allows
 }
 
-// value returns a value for subschemas that all apply to it, with at most most
+// value returns a value for subschemas that all apply to it, with no more than most
 // nested values.
 func (p *prober) value(nodes []*node, depth, most int) any {
 	nodes = closure(nodes)
