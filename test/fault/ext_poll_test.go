@@ -18,7 +18,7 @@ import (
 // waits for them.
 func TestPollsAtStop(t *testing.T) {
 	t.Parallel()
-	const polls = 50
+	const polls = 40 // more than there are slots, and no more than have one or may wait for one
 	h := openHouse(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25", "HOLDFAST_EXTSTORAGE__CHANGES_POLL_INTERVAL=1h")
 	in := newInstall(t, 1)
 	h.client.Timeout = 2 * time.Minute

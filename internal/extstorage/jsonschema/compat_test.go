@@ -132,7 +132,7 @@ func TestCompatibleIsSound(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s, %s: %v", oldText, newText, err)
 		}
-		if report.Effect() != jsonschema.Harmless || strings.Contains(fmt.Sprint(report), "of another type") {
+		if report.Effect() != jsonschema.Harmless || strings.Contains(fmt.Sprint(report), "another type") {
 			return
 		}
 		harmless++
